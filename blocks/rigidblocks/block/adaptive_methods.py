@@ -261,8 +261,8 @@ def vote_for_implicit(
 ) -> None:
     """Count a vote for an implicit method if stability, not accuracy, limits an explicit step.
 
-    The last two stages y and z, both at the end of the step, yield an estimate of the dominant
-    eigenvalue (Hairer and Wanner IV.2):
+    The last two stages y and z, both at the end of the step, and the state derivatives f yield an
+    estimate of the dominant eigenvalue (Hairer and Wanner IV.2):
 
         |lambda| = |f(y) - f(z)| / |y - z|
 

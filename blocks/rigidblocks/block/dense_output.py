@@ -42,7 +42,7 @@ class Interpolant:
         h: Step size [s].
         x: States at the start of the step (n,).
         k: Stage derivatives, each (n,).
-        position: Mask (n,) of the states that use the position tableau.
+        position: Mask (n,) of the positions: states whose derivative is another state.
     """
 
     method: Integrator
@@ -72,7 +72,7 @@ def interpolant(
         t: Start time [s].
         x: States at the start (n,).
         h: Step size [s].
-        position: Mask (n,) of the states that use the position tableau.
+        position: Mask (n,) of the positions: states whose derivative is another state.
 
     Returns:
         Interpolant.
@@ -248,9 +248,9 @@ class EventSteps:
     ) -> "Iterator[Segment]":
         """Yield the accepted steps from t to the end time, or to the first event.
 
-        An event is defined as in `first_event`. The last step ends at the event. If a gap crosses
-        zero twice within a step, the stepper detects the crossing if the gap is a convex function
-        of time. An example is the distance between two small balls that pass each other.
+        An event is defined as in `first_event`. The last step ends at the event. The stepper also
+        detects a gap that closes and opens again within one step, provided that the gap is a convex
+        function of time. An example is the distance between two small balls that pass each other.
 
         Args:
             evaluator: Functions of the block.

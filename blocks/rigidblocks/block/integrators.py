@@ -22,8 +22,9 @@ class LinearlyImplicit:
         (1 - gamma h df/dx) k_i
             = gamma (f(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
 
-    The Jacobian df/dx and df/dt are evaluated at the start of the step. This form avoids products
-    with the Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
+    f(t, x) are the state derivatives, and gamma, a, c, coupling and time are coefficients. The
+    Jacobian df/dx and df/dt are evaluated at the start of the step. This form avoids products with
+    the Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
     """
 
     gamma: float
@@ -395,7 +396,7 @@ def integrate(
         t: Time at the start [s].
         x: States at the start (n,).
         h: Step size [s].
-        position: Mask (n,) of the states that use the position tableau.
+        position: Mask (n,) of the positions: states whose derivative is another state.
     """
     k = stage_rates(method, derivative, t, x, h, position)
     return combine_stages(x, h, k, method.b, method.position_tableau[1], position)

@@ -74,7 +74,8 @@ def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any
         f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
 
     p [m] is the negative of the penetration depth, and z [m] the surface position along the normal.
-    g is the factor of `SoftLaw.stiffening_factor`.
+    K [N/m] and D [N s/m] are the stiffness and damping along the normal. g is the factor of
+    `SoftLaw.stiffening_factor`.
     """
     return select(less(z, p), 0.0, maximum(0.0, -(g * (K * p + D * pdot))))
 
@@ -111,7 +112,7 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
 
 
 def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
-    """Return the friction force -K_t x - D_t v (..., 3) [N] that prevents slip (RBDA Eq 11.78)."""
+    """Return the force -K_t x - D_t v (..., 3) [N] of a sticking patch (RBDA Eq 11.78)."""
     force: Array = -(K_t * x + D_t * v)
     return force
 
@@ -138,7 +139,8 @@ def project_to_cone(f: Array, limit: Any) -> Array:
 def patch_rate(x: Array, f_t: Array, K_t: Any, D_t: Any) -> Array:
     """Return the patch velocity dx/dt = -(K_t x + f_t) / D_t (..., 3) [m/s] (RBDA Eq 11.77).
 
-    f_t (..., 3) [N] is the friction force. If the contact sticks, dx/dt is the point velocity.
+    f_t (..., 3) [N] is the friction force. K_t and D_t are the tangential stiffness and damping. If
+    the contact sticks, dx/dt equals the velocity of the body at the contact.
     """
     rate: Array = -(K_t * x + f_t) / D_t
     return rate
@@ -188,7 +190,8 @@ class SoftLaw:
     def force(self, contact: Contact, v: Array, x: Array, z: Any = 0.0) -> ContactForce:
         """Return the contact forces on the body, for surface states x (..., 3) and z (...) [m].
 
-        v (..., 3) [m/s] is the velocity of the body at each contact. z is 0 in the continuous form.
+        v (..., 3) [m/s] is the velocity of the body at each contact. In the continuous form, pass z
+        = 0.
         """
         p, n = -contact.depth, contact.normal
         pdot, g = _dot(v, n), self.stiffening_factor(p)
@@ -204,8 +207,8 @@ class SoftLaw:
 
             min(-p, -(p + D / K dp/dt))
 
-        The margin belongs to the continuous form of the law. If the body does not touch the surface
-        and approaches it, the margin is minus the gap.
+        The continuous form of the law defines the margin. p is the negative of the penetration
+        depth. If the body does not touch the surface and approaches it, the margin is -p.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
@@ -278,7 +281,7 @@ def patch_port(n: int) -> Port:
 
 
 def total_force(force: ContactForce, touching: Contact) -> Array:
-    """Return the contact forces (n, 3) [N], the sums of normal and friction forces."""
+    """Return the sums (n, 3) [N] of normal and friction forces at the contacts `touching`."""
     f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
     return f
 
@@ -291,10 +294,10 @@ def contact_flags(force: ContactForce) -> Any:
 def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = False) -> float:
     """Return the longest stable hold time [s] of contact forces at the configuration q.
 
-    The limit is the `stable_step` of the law along the normal and, if mu > 0, in the tangent plane.
-    1 / m_eff is the largest eigenvalue of J H^-1 J^T, with the Jacobian J (3n, nv) of the points
-    and the inertia matrix H. Set `lead` to True if the block evaluates the normal force at
-    extrapolated positions, as in `stable_step`.
+    The result is the `stable_step` of the normal spring or, if it is shorter and mu > 0, of the
+    tangential spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1 J^T). J (3n,
+    nv) is the Jacobian of the points, and H the joint-space inertia matrix. Set `lead` to True if
+    the block evaluates the normal force at extrapolated positions.
     """
     m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
     normal = stable_step(law.K, law.D, m_eff, lead=lead)
@@ -377,7 +380,7 @@ class CompliantPlant(Block):
 
     @property
     def _model(self) -> Model:
-        """Model to which the configuration q and velocity qd of the robot block belong."""
+        """Model with the coordinates q and velocities qd of the robot block."""
         model = self.robot.configuration_model
         assert isinstance(model, Model)
         return model

@@ -56,7 +56,7 @@ def body_points(model: Model) -> BodyPoints:
 
 
 def check_corners(model: Model, bodies: Iterable[int], surface: Surface) -> None:
-    """Check that the surface is too wide to penetrate a shape between its contact points.
+    """Check that the surface cannot penetrate a shape between the contact points of the shape.
 
     Compliant contact checks only the points of a shape. A shape with edges and faces can therefore
     penetrate a smaller box or sphere without any point in contact.
@@ -128,7 +128,7 @@ def point_motion(
 
 
 def effective_mass(model: Model, q: Array, body: int, point: ArrayLike, normal: ArrayLike) -> float:
-    """Return the effective mass 1 / (n J H^-1 J^T n) [kg] of a contact at a point of a body.
+    """Return the effective mass 1 / (n^T J H^-1 J^T n) [kg] of a contact at a point of a body.
 
     J is the Jacobian of the point, H the joint-space inertia matrix, and n the unit vector along
     `normal`.

@@ -20,10 +20,11 @@ SHORT_EDGE = 1e-6  # shortest edge of a hull with a graph, relative to the exten
 def hull_graph(vertices: Array) -> Array:
     """Return the start vertices and the neighbours of the hull of the points `vertices` (n, 3) [m].
 
-    The result consists of three arrays: the start vertex for each direction in `start_directions`,
-    n + 1 offsets, and the list of neighbours. The neighbours of vertex i begin at offset i in the
-    list and end before offset i + 1. Points that are not vertices of the hull have no neighbours.
-    If the hull has edges below `SHORT_EDGE`, the result is empty. The array is read-only.
+    The result is one read-only array, which concatenates three lists: the start vertex for each
+    direction in `start_directions`, n + 1 offsets, and the neighbours. The neighbours of vertex i
+    begin at offset i in the last list and end before offset i + 1. Points that are not vertices of
+    the hull have no neighbours. If an edge is shorter than `SHORT_EDGE` times the size of the hull,
+    the result is empty.
 
     Raises:
         ValueError: There are no points, a coordinate is not finite, or all points lie in one plane.
@@ -132,7 +133,8 @@ def _integers(vertices: Array) -> list[list[int]]:
 def _volume(exact: list[list[int]], i: int, j: int, k: int, m: int) -> int:
     """Return the exact determinant of the edges from i to j, k and m.
 
-    It is positive if m is on the outer side of the triangle i, j, k.
+    `exact` contains the integer coordinates of the vertices. The determinant is positive if m is on
+    the outer side of the triangle i, j, k.
     """
     (a, b, c), (d, e, f), (g, h, o) = (
         [x - y for x, y in zip(exact[p], exact[i], strict=True)] for p in (j, k, m)
@@ -141,7 +143,7 @@ def _volume(exact: list[list[int]], i: int, j: int, k: int, m: int) -> int:
 
 
 def _visible(vertices: Array, exact: list[list[int]], faces: Array, point: int) -> Array:
-    """Return a mask of the faces whose plane is below the point."""
+    """Return a mask of the faces that are visible from the vertex with the index `point`."""
     corner = vertices[faces[:, 0]]
     a, b, c = (
         vertices[faces[:, 1]] - corner,

@@ -312,8 +312,9 @@ CLOSING: tuple[type[Joint], ...] = (Fixed, Revolute, Prismatic, Cylindrical, Sph
 class LoopTables:
     """C tables of the loop joints of a model, and of the constraints that they impose.
 
-    Each constraint prevents one motion of the frame F_s relative to the frame F_p. Its row (6,)
-    contains the rotation axis or the translation direction of this motion.
+    A loop joint connects the frame F_p on its predecessor with the frame F_s on its successor. Each
+    constraint prevents one relative motion of these frames. The row (6,) of the constraint contains
+    the rotation axis or the translation direction of this motion.
     """
 
     model: Model

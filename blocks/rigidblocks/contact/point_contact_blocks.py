@@ -69,9 +69,9 @@ class PointKinematics(Block):
 class CompliantPoints(Block):
     """Base class of blocks with compliant contact of n points.
 
-    The class defines the parameters and outputs of the block, and its stable hold times. A subclass
-    defines the model and the coefficients of the contact law as fields. K_t and D_t default to K
-    and D.
+    The class defines the parameters, the outputs and the longest stable hold time of the forces. A
+    subclass defines the model and the coefficients of the contact law as fields. K_t and D_t
+    default to K and D.
     """
 
     model: Model
@@ -122,10 +122,11 @@ class CompliantPoints(Block):
     def longest_step(self, q: Any) -> float:
         """Return the longest stable hold time [s] of the contact forces at the configuration q.
 
-        The estimate assumes that all points are in contact and stick. The limit is the
-        `stable_step` of the normal spring and, for mu > 0, of the tangential spring. 1 / m_eff is
-        the largest eigenvalue of J H^-1 J^T, with the Jacobian J (3n, nv) of the relative motion
-        of the points. The estimate neglects gyroscopic forces.
+        The estimate assumes that all points are in contact and stick. The result is the
+        `stable_step` of the normal spring or, if it is shorter and mu > 0, of the tangential
+        spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1 J^T). J (3n, nv) is
+        the Jacobian of the point velocities relative to the surfaces, and H the joint-space inertia
+        matrix. The estimate neglects gyroscopic forces.
 
         Raises:
             ValueError: `depth_ref` is not None, so the springs are nonlinear.
@@ -157,10 +158,11 @@ class CompliantPoints(Block):
 class GroundContact(CompliantPoints):
     """Forces of compliant ground on the n contact points of a robot (RBDA 11.8).
 
-        f_n = max(0, -K p - D dp/dt) in contact,  |f_t| <= mu f_n
+        f_n = max(0, K d + D dd/dt) in contact,  |f_t| <= mu f_n
 
-    The inputs are the outputs of `PointKinematics`. The input `w` exists only if a body has a
-    sphere. Outputs:
+    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. The
+    inputs are the outputs of `PointKinematics`. The input `w` exists only if a body has a sphere.
+    Outputs:
 
     - `f_ext` (nb, 6), the wrenches on the bodies, for the input `f_ext` of a plant;
     - `force` (n, 3) [N], the forces at the points;
@@ -170,9 +172,9 @@ class GroundContact(CompliantPoints):
     If `sample_time` [s] is given, the block computes the forces at the sample instants and holds
     them between samples. It integrates the surface states z and x with a method that is stable for
     every stiffness. Held forces are delayed and act at past positions of the body. If `lead` is
-    True, the block evaluates the force law at the extrapolated points p + sample_time / 2 v. The
-    errors of spring forces and positions are then of second order in sample_time. Damping forces
-    remain delayed.
+    True, the block evaluates the force law at the extrapolated positions p + sample_time / 2 v of
+    the points. The errors of spring forces and positions are then of second order in sample_time.
+    Damping forces remain delayed.
 
     If `sample_time` is None, the only state is the continuous state x. An explicit integrator then
     needs step sizes below D_t / K_t. The module `contact.compliant_contact` describes the sampled
@@ -337,9 +339,11 @@ class ContactPlant(CompliantPlant):
 
         H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `GroundContact` (RBDA 11.8)
 
-    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The plant combines the
-    robot with the continuous form of a `GroundContact`. The other fields are the fields of
-    `GroundContact`. The field `contact` of the model contains the shapes with the contact points.
+    f_i is the force at contact point i, and J_i the Jacobian of this point. H is the joint-space
+    inertia matrix, and C the bias force. `robot` is a `RobotPlant`, `FloatingBasePlant` or
+    `ClosedLoopPlant`. The plant combines the robot with the continuous form of a `GroundContact`.
+    The other fields are the fields of `GroundContact`. The field `contact` of the model contains
+    the shapes with the contact points.
 
     The plant evaluates the forces at every stage of the integrator and holds no values, so only the
     integrator limits stability. Use the method "adaptive or stiff":
@@ -615,12 +619,13 @@ def _pair_motion(
 class BodyContact(CompliantPoints):
     """Forces of compliant contact between bodies of a robot, or with the base (RBDA 11.8).
 
-        f_n = max(0, -K p - D dp/dt) in contact,  |f_t| <= mu f_n
+        f_n = max(0, K d + D dd/dt) in contact,  |f_t| <= mu f_n
 
-    Each of the `pairs` consists of the points of one body and a surface of another body. The force
-    law is the continuous form of `GroundContact`, in the coordinates of the touched body. A
-    sticking point therefore moves with the touched body. The force acts on the touching body, and
-    the opposite force acts on the touched body at the same point. Therefore total momentum is
+    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. Each
+    of the `pairs` consists of the points of one body and a surface of another body. The force law
+    is the continuous form of `GroundContact`, in the coordinates of the touched body. A sticking
+    point therefore moves with the touched body. The force acts on the touching body, and the
+    opposite force acts on the touched body at the same point. Therefore total momentum is
     conserved.
 
     Outputs, for n points in the order of the pairs:

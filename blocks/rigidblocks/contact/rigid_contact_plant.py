@@ -465,9 +465,10 @@ class BouncingBall(Block):
 
     `e` is the coefficient of restitution, from 0 to 1. The ball stays on the floor if its rebound
     velocity would be below `v_rest` [m/s]. Without this limit, a ball with e < 1 would have
-    infinitely many impacts in a finite time (Zeno behaviour), proportional to v+ / g. The states
-    jump in `Block.project`. A model exchange importer locates the jump as an event, and adaptive
-    steps end at the jump. If the step size is fixed, the jump occurs at the end of the step.
+    infinitely many impacts in a finite time (Zeno behaviour). This time is proportional to v+ / g.
+    The states jump in `Block.project`. A model exchange importer locates the jump as an event, and
+    adaptive steps end at the jump. If the step size is fixed, the jump occurs at the end of the
+    step.
     """
 
     z0: float = 1.0

@@ -332,7 +332,7 @@ def body_centre(body: RigidInertia) -> Array:
 
 
 def _central_inertia(body: RigidInertia) -> Array:
-    """Return the rotational inertia (3, 3) about the centre of mass c: I - m (c . c 1 - c c^T)."""
+    """Return the rotational inertia (3, 3) of a body about the centre of mass."""
     c = body_centre(body)
     return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
 

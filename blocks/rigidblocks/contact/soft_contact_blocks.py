@@ -471,10 +471,11 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
 
         H(q) qdd + C(q, qd) = tau + sum J_i^T f_i      f_i by the law of `SoftContact`
 
-    `robot` is a `RobotPlant`, `FloatingBasePlant` or `ClosedLoopPlant`. The other fields are the
-    fields of `SoftContact`. The plant evaluates the forces at every stage of the integrator and
-    holds no values. Adaptive steps end when contacts open and close. The output `f_contact` (nb, 6)
-    contains the contact wrenches on the bodies.
+    f_i is the contact wrench on body i, and J_i the Jacobian of this body. H is the joint-space
+    inertia matrix, and C the bias force. `robot` is a `RobotPlant`, `FloatingBasePlant` or
+    `ClosedLoopPlant`. The other fields are the fields of `SoftContact`. The plant evaluates the
+    forces at every stage of the integrator and holds no values. Adaptive steps end when contacts
+    open and close. The output `f_contact` (nb, 6) contains the contact wrenches on the bodies.
 
     The number of contacts is unlimited, and the code size does not depend on it. If the contact has
     friction, the plant has four states for each pair of shapes that may touch. List pairs that
@@ -544,7 +545,7 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
         return {**robot, **self.contact.patch_rates(w)}
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions of the robot, and the margins of the pairs of shapes."""
+        """Return the switching functions of the robot, and the pair margins from the C result w."""
         del u
         return np.concatenate([self.robot.switching_functions(x, p), self.contact.pair_margins(w)])
 

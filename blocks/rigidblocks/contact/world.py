@@ -239,7 +239,7 @@ def moved_model(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
     floating bases in q.
 
     Raises:
-        ValueError: The model has string constraints.
+            ValueError: The model has cable constraints.
     """
     if model.strings:
         raise ValueError(

@@ -77,7 +77,8 @@ TRANSLATION = {
 class Numbers:
     """Base class of records whose numeric fields can be tunable parameters.
 
-    `quantities` lists these fields. A field may be None only if None is its default.
+    `quantities` lists these fields. The value None is allowed only for a field with the default
+    None.
 
     Raises:
         TypeError: A parameter is not a number.

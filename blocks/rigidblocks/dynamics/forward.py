@@ -90,8 +90,9 @@ def composite_inertias(
 ) -> list[Any]:
     """Return the composite inertia I^c_i of the subtree of each body.
 
-    An inward pass adds the inertia of each body with an index above `base` to its parent. If
-    `moves` is given, only parents p with `moves[p]` = True receive the inertia of their children.
+    `Xup` are the transforms from the parents. An inward pass adds the composite inertia of each
+    body with an index above `base` to the parent of the body. If `moves` is given, only parents p
+    with `moves[p]` = True receive the inertia of their children.
     """
     Ic = list(model.inertia)
     for i in reversed(range(base + 1, model.nb)):

@@ -62,7 +62,7 @@ def fixed_base(model: Tree) -> Base:
 
 
 def base_transforms(model: Tree, Xup: list[Any], base: Base | None = None) -> list[Any]:
-    """Return the transforms from fixed-base coordinates to the base body and its descendants.
+    """Return the transforms from fixed-base coordinates to the body `base` and its descendants.
 
     `Xup` contains the transforms from the parents. The entries of bodies with a lower index than
     `base` are None.
@@ -110,7 +110,7 @@ def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, .
 
 
 def support(model: Tree, body: str | int) -> list[int]:
-    """Return the support kappa of a body: the joints on its path from the base (RBDA 4.1.4).
+    """Return the support kappa: the joints on the path from the base to a body (RBDA 4.1.4).
 
     The body is given by name or index. The joints are in the order of the path.
 

@@ -530,8 +530,8 @@ def inverse_kinematics(
         seed: Seed of the random restarts.
 
     Returns:
-        The configuration, its error, the number of iterations of all starts, True if it reaches the
-        targets, and the joints that are at a limit.
+        The configuration and its error, the number of iterations of all starts, a flag that is True
+        if the configuration reaches the targets, and the joints that are at a limit.
 
     Raises:
         ValueError: A frame does not exist or does not move, or a lower limit is above its upper

@@ -33,7 +33,7 @@ class EquivalentModel(Model):
     """
 
     def __post_init__(self) -> None:
-        """Skip all checks: the original model passed them, and these inertias are not physical."""
+        """Skip all checks: the original model passed them, and this model may be unphysical."""
 
 
 @dataclass(frozen=True)
@@ -138,11 +138,12 @@ def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
 
 
 def equivalent(model: Model) -> EquivalentModel:
-    """Return a model with an equal equation of motion and as few parameters as its joints allow.
+    """Return a model with the same equation of motion and the fewest possible parameters.
 
-    For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertia
-    that a body shares with its parent (RBDA Table 9.7) to the parent. For example, a body on a
-    revolute joint retains 7 of its 10 inertial parameters.
+    For joints along z, the body frames follow Denavit and Hartenberg. Some inertial parameters of a
+    body have the same effect on the motion as parameters of the parent (RBDA Table 9.7). The
+    function moves these parameters to the parent. For example, a body on a revolute joint retains 7
+    of 10 inertial parameters.
     """
     return _move_shared_inertia_to_parents(_use_denavit_hartenberg_frames(model))
 
@@ -231,7 +232,10 @@ def _remove_rounding_errors(X: Transform) -> Transform:
 
 
 def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
-    """Return the model after moving the shared inertia of each body to its parent (RBDA 9.7)."""
+    """Return the model after the parent share of each body inertia moves to the parent (RBDA 9.7).
+
+    `split_inertia` defines the parent share.
+    """
     inertia = list(model.inertia)
     for i, p in reversed(list(enumerate(model.parent))):
         inertia[i], shared = split_inertia(model.joint[i], inertia[i])

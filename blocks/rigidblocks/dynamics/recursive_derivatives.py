@@ -101,7 +101,10 @@ class _Motion(NamedTuple):
 def _net_forces(
     model: Tree, q: Array, qd: Array, qdd: Array, a_base: Array
 ) -> tuple[list[Any], ...]:
-    """Compute Xup, S, the net forces and their derivatives of all bodies in an outward pass."""
+    """Return Xup, S, the net forces of all bodies and the derivatives of these forces.
+
+    The outward pass starts at a base with the acceleration `a_base`.
+    """
     Xup, S, f, df, motion = body_lists(model, 5)
     v0, d0 = model.algebra.zero(), np.zeros((len(a_base), 2 * model.nv))
     motion[-1] = _Motion(v0, a_base, d0, d0)

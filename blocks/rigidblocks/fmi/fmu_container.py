@@ -148,7 +148,10 @@ def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
 
 
 def _wire(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
-    """Add the connections, exposed variables and start values to the container object `made`."""
+    """Add the connections, exposed variables and start values to the container object `made`.
+
+    `files` contains the FMU file name of each part.
+    """
     _link(made, wiring, files)
     for part in wiring.parts.values():
         for port in part.component.outputs:

@@ -294,9 +294,9 @@ class _Writer2(_Writer):
 class _Writer3(_Writer):
     """Writer of FMI 3.0 model descriptions, with one array variable for each port.
 
-    A structural parameter sets the last dimension of resizable arrays. The clock `clock`, if any,
-    triggers the samples. The clocked variables are the sampled states and the discrete inputs and
-    outputs (`Variables.sampled_elements`).
+    A structural parameter sets the last dimension of resizable arrays. If `clock` is given, a clock
+    of this type triggers the samples. The clocked variables are the sampled states and the discrete
+    inputs and outputs (`Variables.sampled_elements`).
     """
 
     inner_step: float | None = None

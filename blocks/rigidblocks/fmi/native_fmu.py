@@ -724,7 +724,7 @@ def _dependent_start_lines(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """Return, for each variable index, the length of the array variable that begins there.
+    """Return the length of the array variable that begins at each variable index.
 
     The length is 0 if no array variable begins at the index.
     """

@@ -71,10 +71,10 @@ class ReferenceRun:
 
         u_i(t) = start + 0.1 sin(2 pi t + i)
 
-    The FMI cross-check rules 4.1, 9.1.4 and 10 require such a run. The run covers about 1 s and has
-    at most about 1000 inner steps. It ends before the first value that is not finite. The
-    communication step and the run are shorter for a model with very short inner steps, such as a
-    robot hand with light fingers.
+    i is the index of the input element. The FMI cross-check rules 4.1, 9.1.4 and 10 require such a
+    run. The run covers about 1 s and has at most about 1000 inner steps. It ends before the first
+    value that is not finite. The communication step and the run are shorter for a model with very
+    short inner steps, such as a robot hand with light fingers.
     """
 
     evaluator: TracedEvaluator

@@ -116,7 +116,7 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     module again for each instance. The script runs only once, because the files of the first
     instance may no longer exist.
 
-    Each time, pythonfmu releases a reference to the namespace without owning this reference. To
+    For each instance, pythonfmu releases a reference to the namespace that it does not own. To
     compensate, this function adds a reference. If the C API of Python is not accessible,
     `_namespaces` stores the namespace instead.
 

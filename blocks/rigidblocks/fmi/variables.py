@@ -175,7 +175,10 @@ class Variables:
         return self._add_causes(np.vstack([started, *reads_of_outputs]))
 
     def _add_causes(self, reads: Array) -> Array:
-        """Return a dependency matrix in which causes replace the dependent start values."""
+        """Return a copy of the dependency matrix `reads` without dependent start values.
+
+        Variables that depend on a dependent start value depend on its causes instead.
+        """
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
             rows = found[:, relation.state].copy()

@@ -89,7 +89,7 @@ def cached_texts(generate: Callable[[], dict[str, str]], *things: Any) -> dict[s
 
 @cache
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
-    """Map the id of each integrator to the integrator and its digest.
+    """Return a map from the id of each integrator to the integrator and the integrator digest.
 
     The integrators are constants of this package, and their tables are most of the content of a
     block. The cache of `_Digest` therefore starts with these digests.
@@ -342,7 +342,7 @@ def _is_own(function: Any) -> bool:
 
 
 def _codes(code: CodeType) -> Iterator[CodeType]:
-    """Yield a code object and, recursively, the code objects of the functions in it."""
+    """Yield a code object and, recursively, the code objects of all nested functions."""
     yield code
     for one in code.co_consts:
         if isinstance(one, CodeType):

@@ -333,7 +333,10 @@ def _port_summary(block: Block) -> str:
 
 
 def _acados_functions(block: Block, hessian: bool) -> Iterator[tuple[str, ca.Function]]:
-    """Yield the suffix of the name of each function of acados, and its CasADi function."""
+    """Yield the name suffix and the CasADi function of each function of acados.
+
+    If `hessian` is True, the result includes the functions with Hessians.
+    """
     kind = type(block).__name__ if isinstance(block, Block) else ""
     if isinstance(block, Block) and block.states and block.sampled:
         raise ValueError(

@@ -52,7 +52,7 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Return the product I^c S for joint i, and the composite inertia I^c of its subtree.
+    """Return the product I^c S for joint i, and the composite inertia I^c outboard of the joint.
 
     The inward pass adds I^c to the composite inertia of the parent.
     """
@@ -140,7 +140,7 @@ def propagate_acceleration(
     v_p: Array,
     a_p: Array,
 ) -> Results:
-    """Return the acceleration of body i, the force on it, and the derivatives of its motion.
+    """Return the acceleration and force of body i, and the derivatives of the motion of body i.
 
     This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
     dS/dq, and the linear component of dv for q. v_p and a_p are the velocity and acceleration of
@@ -167,7 +167,7 @@ def propagate_force_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Return the force of joint i, the columns of its derivatives, and the force on its subtree.
+    """Return the force of joint i, its derivative columns, and the force on the subtree of body i.
 
     This is a step of the inward pass. A change of variable j requires the force
     F = I^c da + 2 B^c dv on the bodies that j supports. If j supports joint i,
@@ -609,7 +609,7 @@ def structure_header(model: Model, own: int, in_plane: bool = False, deep: bool 
 
 
 def _variables_before(model: Model) -> list[int]:
-    """Return the index of the variable before each variable on its path from the base.
+    """Return, for each variable, the index of the previous variable on the path from the base.
 
     The index is -1 for the first variable of a path.
     """

@@ -1,7 +1,7 @@
 """Graphs of a block for model exchange: event indicators, state derivatives, outputs, tangents.
 
-Between two events, the active branch of a piecewise function does not change. A sign change of its
-event indicator is an event, after which the other branch is active.
+Between two events, the active branch of a piecewise function does not change. The margin of the
+function is an event indicator. After a sign change, which is an event, the other branch is active.
 
 Tangents are directional derivatives. The generated C header `tangent.h` contains the exact tangents
 of the state derivatives and outputs, and optionally the second derivatives of the outputs.

@@ -352,9 +352,9 @@ def _end_cross_derivative(
     `_pose_derivatives`, and `forces_on_ends` the forces on the ends. The result excludes the
     rotation of a force with the end on which the force acts.
 
-    If all ends move by the same xi, every force f changes by xi x* f. Therefore the derivative of
-    the force on an end w.r.t. the pose of this end is xi x* f minus the sum of the derivatives
-    w.r.t. the poses of all other ends.
+    If all ends have the same displacement xi, every force f changes by xi x* f. Therefore the
+    derivative of the force on an end w.r.t. the pose of this end is xi x* f minus the sum of the
+    derivatives w.r.t. the poses of all other ends.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

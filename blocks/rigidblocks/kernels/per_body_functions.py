@@ -39,7 +39,7 @@ from rigidblocks.tracing.trace import Traced, operation_count
 
 @dataclass(frozen=True)
 class Pass:
-    """Pass of an algorithm over the bodies, with the step function and the names of its results.
+    """Pass of an algorithm over the bodies: a step function and the names of the results.
 
     `step` is a function of (model, i, ...). The name of each further argument determines the value
     that the pass supplies. q, qd, qdd and tau are the variables of joint i, and `gravity` is an
@@ -311,8 +311,8 @@ class BodyType:
     def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """Return the symbol of the memory cell that stores an element between the passes.
 
-        Constants and body parameters need no memory, so the result is the element itself. The
-        function adds each new cell to `stored`, by the hash of the element.
+        For constants and body parameters, which need no memory, the result is the element itself.
+        The function adds each new cell to `stored`, by the hash of the element.
         """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"

@@ -375,7 +375,7 @@ _feedthroughs: dict[str, str] = {}  # dependencies of the blocks of this process
 def _cached_feedthrough(
     kind: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]
 ) -> list[Any]:
-    """Return the cached dependencies of a block; if necessary, compute and cache them.
+    """Return the cached dependencies of a block; without a cache entry, compute the dependencies.
 
     `kind` is the type of the dependencies in the cache key. `read_off` computes the dependencies.
     """

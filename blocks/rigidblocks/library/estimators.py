@@ -27,7 +27,7 @@ _LARGEST = 1e300  # larger measurements and NaN count as missing
 
 @dataclass(frozen=True, eq=False)
 class KalmanFilter(Block):
-    """Declaration, ports and correction of the Kalman filters for plant blocks.
+    """Base class of Kalman filters for plant blocks: ports, checks and correction step.
 
     A filter defines the prediction (`_first_prediction`, `_prediction`) and the joint distribution
     of states and measured outputs (`_output_distribution`).
@@ -196,7 +196,10 @@ class KalmanFilter(Block):
     def _first_prediction(
         self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
     ) -> tuple[Array, Array]:
-        """Return estimate and covariance after the initialization of a sampled plant."""
+        """Return the estimate and P after the initialization of a sampled plant.
+
+        `rest` contains the parameters of the plant that are not estimated.
+        """
         raise NotImplementedError
 
     def _prediction(
@@ -204,17 +207,19 @@ class KalmanFilter(Block):
     ) -> tuple[Array, Array]:
         """Return estimate and covariance at the time t, one sample later, without process noise.
 
-        The plant holds the inputs `held` in the sample time. `previous` are the inputs of the
-        previous sample, which determine its outputs.
+        The plant holds the inputs `held` during the sample time. `previous` are the inputs at the
+        previous sample, for the outputs of that sample. `rest` contains the other parameters of the
+        plant.
         """
         raise NotImplementedError
 
     def _output_distribution(
         self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
     ) -> tuple[Array, Array, Array]:
-        """Return the predicted outputs (m,), their cross-covariance (n, m) and covariance (m, m).
+        """Return the mean (m,) of the outputs, the cross-covariance (n, m) and covariance (m, m).
 
-        The outputs are the measured elements without noise, delayed outputs with their delay.
+        The outputs are the measured elements without noise; delayed outputs have their values in
+        the past. The cross-covariance relates the estimated states and the outputs.
         """
         raise NotImplementedError
 
@@ -264,13 +269,13 @@ class KalmanFilter(Block):
         return np.concatenate([*parts, np.zeros(self._size - count)])
 
     def _transition_matrix(self, A: Array) -> Array:
-        """Return the transition matrix F (n, n) from its rows of the states of the plant."""
+        """Return the transition matrix F (n, n) whose first rows are A, the rows of the states."""
         F = np.eye(self._size).astype(A.dtype)
         F[: len(A), : A.shape[1]] = A
         return F
 
     def _shift(self, now: Array, estimate: Array, y: Array) -> Array:
-        """Return `now` with the past values of delayed outputs, shifted by one sample.
+        """Return the estimate `now` with past values of delayed outputs, shifted by one sample.
 
         `estimate` is the estimate before the prediction, and `y` contains the outputs of the plant
         for this estimate.
@@ -307,7 +312,7 @@ class KalmanFilter(Block):
     def _correct(
         self, t: Any, estimate: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
     ) -> Values:
-        """Correct the estimate by the measurements, and return the sampled states."""
+        """Correct the estimate by the measurements in u, and return the sampled states."""
         expected, C, S = self._output_distribution(t, estimate, P, inputs, rest)
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
         sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]
@@ -336,11 +341,13 @@ class ExtendedKalmanFilter(KalmanFilter):
         x <- x + K (y - h(x))
         P <- P - K H P
 
-    One RK4 step predicts the states x of a continuous plant. F is the matrix exponential of df/dx T
-    up to the fourth power of T, and H = dh/dx, with the output function h of the plant. The filter
-    also supports sampled plants with the same sample time. Projected plants, such as plants with
-    quaternions or closed loops, keep their constraints. The filter also multiplies the covariance P
-    by the Jacobian of `project`, so that P has the rank of the constraint manifold.
+    P is the covariance of the states, and y are the measurements. Q T and R are the covariances of
+    the process noise per sample and of the measurement noise. One RK4 step predicts the states x of
+    a continuous plant. F is the matrix exponential of df/dx T up to the fourth power of T, and H =
+    dh/dx, with the output function h of the plant. The filter also supports sampled plants with the
+    same sample time. Projected plants, such as plants with quaternions or closed loops, keep their
+    constraints. The filter also multiplies the covariance P by the Jacobian of `project`, so that P
+    has the rank of the constraint manifold.
 
     At each sample, the filter predicts with the inputs that the plant held during the last sample
     time, and then processes the measured elements one after the other. `input_hold` selects these
@@ -406,7 +413,10 @@ class ExtendedKalmanFilter(KalmanFilter):
         return now, F @ P @ F.T
 
     def _shift_rows(self, F: Array, H: Array) -> Array:
-        """Return F with the rows of past values, which are the Jacobian of `_shift`."""
+        """Return F, with the rows for past values replaced by the Jacobian of `_shift`.
+
+        H is the Jacobian of the measured outputs.
+        """
         k, F = len(self._flat_ports), F.astype(np.result_type(F, H))
         for port in self._clones:
             steps, size = port.shape
@@ -672,7 +682,7 @@ class _TracedPlant:
 
     @cached_property
     def _slopes(self) -> dict[str, Graph]:
-        """Jacobians of the functions with respect to X that are in use, by function name."""
+        """Cached Jacobians of plant functions with respect to X, by function name."""
         return {}
 
     def _jacobian(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:

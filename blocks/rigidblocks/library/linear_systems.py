@@ -102,7 +102,8 @@ class Derivative(Block):
 
         dx/dt = (u - x) / T,  y = (u - x) / T,  x = u0 at the start
 
-    If `sample_time` h [s] is given, the block uses the implicit Euler method:
+    u0 is the first input. If `sample_time` h [s] is given, the block uses the implicit Euler
+    method:
 
         y[k] = (T y[k-1] + u[k] - u[k-1]) / (T + h)
 

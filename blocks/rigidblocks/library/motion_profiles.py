@@ -174,7 +174,8 @@ class VelocityChange(NamedTuple):
 def velocity_change(start: Motion, target: Any, limits: Limits) -> VelocityChange:
     """Return the time-optimal motion to the velocity `target` with zero acceleration.
 
-    For a decreasing velocity with w = v - target and the peak deceleration A:
+    v and a are the initial velocity and acceleration, a_max and j the limits of acceleration and
+    jerk. For a decreasing velocity with w = v - target and the peak deceleration A:
 
         A^2 = j w + a^2 / 2, at most a_max^2
         t1 = (a + A) / j,  t2 = max(w + a^2 / (2 j) - a_max^2 / j, 0) / a_max,  t3 = A / j
@@ -205,10 +206,10 @@ def _constant_jerk(start: Motion, j: Any, t: Any) -> Motion:
 
 
 class Course(NamedTuple):
-    """Time-optimal motion to a target: a change of velocity until t = `switch`, then a stop [s].
+    """Time-optimal motion to a target: a change of velocity, then a stop.
 
-    Before the change of velocity, the jerk `relief` reduces the acceleration to its limit for the
-    duration `delay` [s]. The time `switch` counts from the end of this reduction.
+    If the initial acceleration exceeds the limit, the jerk `relief` first reduces it to the limit,
+    for the duration `delay` [s]. The stop begins `switch` [s] after the end of this reduction.
     """
 
     origin: Motion

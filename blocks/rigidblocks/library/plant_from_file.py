@@ -436,7 +436,8 @@ def _friction_laws(
 ) -> Iterator[tuple[str, Spring | Friction]]:
     """Yield the name suffix and the force law of the spring and the dry friction at a joint.
 
-    `k` is the index of the degree of freedom in qd, and `rest` is the rest position of the spring.
+    `f` contains the properties of all joints, `k` is the index of the degree of freedom in qd, and
+    `rest` is the rest position of the spring.
     """
     if f.stiffness[k] or f.damping[k]:
         yield "spring", Spring(float(f.stiffness[k]), float(f.damping[k]), rest)
@@ -450,7 +451,8 @@ def _stop_laws(
 ) -> Iterator[tuple[str, Stop]]:
     """Yield the name suffix and the force law of a stop at joint limits, if the limits exist.
 
-    `k` is the index of the degree of freedom in qd. `stops` contains the stiffness and the damping.
+    `f` contains the properties of all joints, and `k` is the index of the degree of freedom in qd.
+    `stops` contains the stiffness and the damping.
     """
     if f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
         yield "stop", Stop(*stops, float(f.lower[k]), float(f.upper[k]))

@@ -381,7 +381,10 @@ class Elements:
     def _add_drives(
         self, done: ElementEffects, q: Array, qd: Array, x: Record, p: Record, u: Record
     ) -> ElementEffects:
-        """Add the loads, energies, outputs and state derivatives of the drives to `done`."""
+        """Add the loads, energies, outputs and state derivatives of the drives to `done`.
+
+        `done` contains the effects of the force elements.
+        """
         tau, energy, rates = [0.0] * self.model.nv, done.energy, dict(done.rates)
         force = [*done.force]
         places = zip(self.drives, self._drives_at(p), self._drive_places, strict=True)
@@ -403,7 +406,7 @@ class Elements:
 
     @cached_property
     def _efforts(self) -> dict[int, float]:
-        """Limits of the sums of the drive forces, by index in qd."""
+        """Limit of the total force of all drives at a joint, by index in qd."""
         efforts: dict[int, float] = {}
         for drive, place in zip(self.drives, self._drive_places, strict=True):
             if drive.effort is not None:

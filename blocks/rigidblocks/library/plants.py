@@ -482,7 +482,10 @@ class HybridPlant(Block):
     def _dynamics(
         self, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
     ) -> tuple[Array, Array]:
-        """Return the accelerations qdd (nv,) and the forces tau (nv,) of all joints."""
+        """Return the accelerations qdd (nv,) and the forces tau (nv,) of all joints.
+
+        `acting` contains the loads of the force elements, or is None without elements.
+        """
         followed = self._select_prescribed(qd)
         qdd = u.qdd_ref + p.kp * self._error(q, u.q_ref) + p.kd * (u.qd_ref - followed)
         qdd = self._scatter(qdd, False)
@@ -802,7 +805,10 @@ class FloatingBasePlant(Plant):
     def _accelerations(
         self, x: Record, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
     ) -> tuple[Array, Array]:
-        """Return the spatial acceleration (6,) of the base, in base coordinates, and qdd."""
+        """Return the spatial acceleration (6,) of the base, in base coordinates, and qdd.
+
+        `acting` contains the loads of the force elements (`Elements.element_effects`).
+        """
         X, tau = _pose(x), u.tau if self._has_joints else np.zeros(0)
         wrenches = u.f_ext if self.external_wrenches else None
         tau, wrenches = add_loads(acting, tau, wrenches, 6, self._base)

@@ -48,8 +48,9 @@ class Policy(Block):
     """Neural network as a block, y = network(u).
 
     With a `sample_time`, the block evaluates the network at each sample and holds the outputs.
-    Without, the block has direct feedthrough. A recurrent network needs a sample time: its states
-    are sampled states of the block, and the first evaluation at the start reads their start values.
+    Without a sample time, the block has direct feedthrough. A recurrent network needs a sample
+    time, because the states of the network are sampled states of the block. The evaluation at the
+    start time reads the start values of these states.
 
     Large matrices are tables in the C code, with a loop for each product. `load_policy` creates the
     block from an ONNX file.
@@ -140,7 +141,7 @@ def load_policy(
     """Return the block of a neural network in an ONNX file.
 
     Each input and output of the network becomes a port. The port has no leading axes of the length
-    1, such as the batch. A name that is not an identifier is changed to one.
+    1, such as the batch. In a port name, underscores replace invalid characters.
 
     An output of the network may be the next value of an input, such as the hidden state of a
     recurrent network. The input is then a sampled state of the block. By default, these are the

@@ -114,8 +114,9 @@ def check_seed(seed: Any) -> None:
 def noise_word(seed: int, k: Any, stream: int) -> Any:
     """Return a uniformly distributed pseudorandom number in (0, 1).
 
-    The generator is a Feistel network with twelve rounds on two words of 26 bits. Its round
-    function uses the middle bits of a square:
+    The generator is a Feistel network with twelve rounds on two words L and R of 26 bits. In each
+    round, mid returns the middle bits of the square. M is a constant. The key depends on the seed,
+    the stream and the round:
 
         (L, R) <- (R, L + mid((M R + key)^2))
 

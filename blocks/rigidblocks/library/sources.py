@@ -323,8 +323,8 @@ def _straight_lines(t: Array, y: Array) -> Array:
 def _cubic_spline(t: Array, y: Array) -> Array:
     """Return the coefficients (n, 4, k - 1) of the cubic spline with zero end velocities.
 
-    The velocities v of the points make the acceleration continuous. For a point between segments
-    of durations h_l and h_r and distances D_l and D_r:
+    The velocities v of the points make the acceleration continuous. For a point with the neighbours
+    l and r, between segments of durations h_l and h_r and distances D_l and D_r:
 
         v_l / h_l + 2 (1 / h_l + 1 / h_r) v + v_r / h_r = 3 (D_l / h_l^2 + D_r / h_r^2)
     """
@@ -354,8 +354,8 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     def endpoint_factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
         """Return the matrices (m, 2, 2) that map velocity and acceleration to jerk and snap.
 
-        `jerk` and `snap` contain the coefficients of v h and a h^2 in the continuity conditions
-        of jerk and snap.
+        `jerk` and `snap` contain the coefficients of v h and a h^2 in the equations of jerk and
+        snap. `segments` selects the segments.
         """
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]

@@ -349,13 +349,13 @@ def first_fraction(
 ) -> Any:
     """Return the first fraction of an interval at which a guard is true, or NEVER.
 
-    The margins of the comparisons are linear in the interval, so each comparison is true in one
-    part of it. A conjunction is true in the intersection of these parts.
+    Margins are linear over the interval, so each comparison is true in one connected part of the
+    interval. A conjunction is true in the intersection of these parts.
 
     Args:
         guard: Disjunction of conjunctions of comparisons.
         begin: Values by name at the begin of the interval.
-        close: Values by name at its end.
+        close: Values by name at the end of the interval.
     """
     first: Any = NEVER
     for conjunction in guard:

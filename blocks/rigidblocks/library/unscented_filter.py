@@ -26,10 +26,12 @@ class UnscentedKalmanFilter(KalmanFilter):
         P <- w sum((Y_i - Y_0) (Y_i - Y_0)^T) + (beta - alpha^2) m m^T + Q T
         w = 1 / (2 alpha^2 (n + kappa))
 
-    The filter moves 2 n + 1 sigma points X_i through the plant to Y_i. A second set of sigma points
-    predicts the measured outputs and their covariance. Its results are exact to the second order in
-    the deviations; the results of `ExtendedKalmanFilter` are exact to the first order. It computes
-    the motion of the plant 2 n + 1 times per sample, with one RK4 step of each sigma point.
+    x (n,) and P (n, n) are the estimate and its covariance. L_i is column i of L, and Q T the
+    covariance of the process noise per sample. The filter moves 2 n + 1 sigma points X_i through
+    the plant to Y_i. A second set of sigma points predicts the measured outputs and their
+    covariance. Its results are exact to the second order in the deviations; the results of
+    `ExtendedKalmanFilter` are exact to the first order. It computes the motion of the plant 2 n + 1
+    times per sample, with one RK4 step of each sigma point.
 
     Projected plants, such as plants with quaternions or closed loops, keep their constraints. The
     filter projects each sigma point and each estimate, and multiplies the covariance P by the
@@ -154,7 +156,7 @@ def sigma_points(x: Array, P: Array, weight: float) -> Array:
 
         X_i = x +- sqrt(1 / (2 w)) L_i
 
-    The centre x comes first. L is the Cholesky factor of P (n, n).
+    The centre x comes first. `weight` is w, and L_i is column i of the Cholesky factor of P (n, n).
     """
     L = np.sqrt(0.5 / weight) * semidefinite_cholesky(P).T
     return np.concatenate([x[None], x + L, x - L])
@@ -167,7 +169,7 @@ def unscented_moments(Y: Array, weight: float, centre: float) -> tuple[Array, Ar
         P = w sum((Y_i - Y_0) (Y_i - Y_0)^T) + c m m^T
 
     The differences avoid the cancellation of the usual sums, whose weights are large for small
-    alpha. The factor c is beta - alpha^2.
+    alpha. `weight` is w, and `centre` is the factor c = beta - alpha^2.
     """
     E = Y[1:] - Y[0]
     mean = weight * E.sum(axis=0)

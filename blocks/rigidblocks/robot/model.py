@@ -5,7 +5,7 @@ a `PlanarModel`, with vectors of 3 components instead of 6. A planar wrench is [
 gravity has 2 components and is zero by default.
 
 The functions `box_inertia` to `capsule_inertia` return the inertia of a homogeneous solid about the
-origin of its body frame.
+origin of the body frame.
 """
 
 from __future__ import annotations

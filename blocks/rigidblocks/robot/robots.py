@@ -78,9 +78,10 @@ def planar3() -> Model:
 def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -> Model:
     """Return a kinematic tree of `nb` bodies and revolute joints (autoTree of spatial_v1).
 
-    The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder from 0 to l
-    on its x axis. It has the length l = taper^(i-1), the radius l/20 and the mass taper^(3(i-1)).
-    The outboard joint axis passes through (l, 0, 0), rotated by `skew` [rad] about x.
+    The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder from x = 0
+    to x = l. The cylinder has the length l = taper^(i-1), the radius l/20 and the mass
+    taper^(3(i-1)). The outboard joint axis passes through (l, 0, 0), rotated by `skew` [rad] about
+    x.
 
     Args:
         nb: The number of bodies.

@@ -446,7 +446,7 @@ class HeightField(Surface):
     `heights[i, j]` [m] is the height at (x, y) = first + (i dx, j dy). `first` (2,) and `spacing`
     (2,) = (dx, dy) are in m. The height is constant beyond the edge. Compliant contact
     interpolates bilinearly. Rigid contact divides each cell into two triangles, along the diagonal
-    from its first node to the opposite node.
+    from the node with the lowest indices to the opposite node.
 
     Compliant contact is traced and allows at most 1,024 nodes. The generated code contains all
     nodes once per contact point. With four contact points and 1,024 nodes, compiling this code

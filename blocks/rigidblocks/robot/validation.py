@@ -245,7 +245,7 @@ def _check_ends(tree: Tree, loop: LoopJoint, place: str) -> None:
 
 
 def _check_sizes(model: Any, i: int) -> None:
-    """Reject body i if an array does not have its spatial size, or if its joint is inconsistent."""
+    """Reject body i if the joint is inconsistent or an array does not have a spatial shape."""
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
     if type(joint) not in _PLAIN:

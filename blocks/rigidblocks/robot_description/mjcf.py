@@ -481,7 +481,7 @@ class _JointEquation(NamedTuple):
 
 
 class _Reader:
-    """Reader that converts the bodies of a compiled model to links, and connects them by joints."""
+    """Reader that converts the bodies of a compiled model to links and joints."""
 
     def __init__(self, path: Path, m: Any, root: Element):
         self.path, self.m, self.warnings = path, m, list[str]()

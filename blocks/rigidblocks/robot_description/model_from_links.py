@@ -543,8 +543,8 @@ def _couplings(
 def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str]) -> str:
     """Return the warning about a mimic joint whose source is not a movable joint.
 
-    The caller creates the warning only if it is displayed, because the search for a similar name
-    takes time.
+    The warning suggests a joint of a similar name. The caller creates the warning only for display,
+    because the search for this name takes time.
     """
     text = f"joint '{f.joint}' follows '{source}', which is not a movable joint"
     return _add_line(f.line, f"{text}{nearest(source, joints)}; its mimic constraint is ignored")

@@ -170,8 +170,8 @@ class ParsedSensor(NamedTuple):
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
         outboard: The links whose inertias become the field `parts` of the sensor.
-        joint: The name of a joint, or "". If it is given, the links outboard of this joint replace
-            `outboard`.
+        joint: The name of a joint, or "". If a joint is given, the links outboard of this joint
+            replace `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
     """
 

@@ -305,8 +305,8 @@ class JointProperties:
     def concatenate(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "JointProperties":
         """Return the properties of several joints.
 
-        `parts` contains a pair for each joint: its number of velocity variables, and its properties
-        by name.
+        `parts` contains a pair for each joint: the number of velocity variables, and the properties
+        of the joint by name.
         """
         rows: list[Sequence[float]] = []
         for nv, said in parts:

@@ -127,7 +127,7 @@ def _value(element: Element) -> str:
 
 
 def _label(element: Element) -> str:
-    """Return the tag of an element with its name, or the name of its nearest named ancestor."""
+    """Return the tag of an element, and the name of the element or of a named ancestor."""
     one = element
     while one is not None:
         name = one.get("name") or one.get("reference")

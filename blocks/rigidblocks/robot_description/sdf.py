@@ -93,7 +93,8 @@ def base_of(element: Element) -> str:
 class Poses:
     """Poses of the links, joints and frames of a model in world coordinates.
 
-    `attached` maps each name to its element and to the default reference frame of its <pose>.
+    `attached` maps each name to the element and to the default reference frame of the <pose> in the
+    element.
     `found` contains the poses that have already been computed, initially the pose of the model.
     """
 
@@ -440,8 +441,8 @@ class _Reader:
     def _model_pose(self, inside: Poses) -> Transform:
         """Return the pose of the model in its world.
 
-        The <pose> of the model defines the pose of its frame `placement_frame`. `inside` contains
-        the poses of the frames in model coordinates.
+        The <pose> of a model is the pose of the model frame named by the attribute placement_frame.
+        `inside` contains the poses of the frames in model coordinates.
         """
         world = self.model.getparent()
         frames = {
@@ -656,7 +657,7 @@ def _sensor_place(
 ) -> SensorPlace:
     """Return the link, the joint and the placement of a <sensor> element.
 
-    The default reference frame of its <pose> is the frame `name`. `joint` is the joint of the
+    The default reference frame of the <pose> is the frame `name`. `joint` is the joint of the
     sensor, or None for a sensor of the link `name`.
     """
     base = base_of(element) or name

@@ -302,7 +302,7 @@ def _add_rotors(
 
 
 def _local_name(element: Element) -> str:
-    """Return the name of an element without its prefix, which may be undeclared."""
+    """Return the name of an element without the namespace prefix, which may be undeclared."""
     return str(element.tag).rpartition("}")[2].rpartition(":")[2]
 
 

@@ -15,7 +15,7 @@ def read_only(values: ArrayLike) -> NDArray[Any]:
 
 
 def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> NDArray[Any]:
-    """Return a read-only array of floats from the flat list of its elements.
+    """Return a read-only array of floats with the shape `shape` from the flat list `values`.
 
     This function takes less than half the time of numpy.array with nested lists.
     """

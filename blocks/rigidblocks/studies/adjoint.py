@@ -119,9 +119,10 @@ class AdjointRun:
         l_n = dJ/dz_n,   l_k = dJ/dz_k + (dF/dz)^T l_k+1
         dJ/dp = (dg/dp)^T l_0 + sum (dF/dp)^T l_k+1
 
-    z are the states and outputs of all parts, and F is one communication step with all its inner
-    steps. The gradient is therefore the exact derivative of the numerical solution. One object must
-    not be used by several threads at the same time.
+    z_k are the states and outputs of all parts after k steps, u_k the inputs and p the parameters.
+    J is the scalar function, and l_k are the adjoint variables. g is the initialization, and F is
+    one communication step with all its inner steps. The gradient is therefore the exact derivative
+    of the numerical solution. One object must not be used by several threads at the same time.
 
     Args:
         memory: Memory layout of the `FusedSystem`.

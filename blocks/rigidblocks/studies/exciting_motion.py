@@ -1,4 +1,4 @@
-"""Periodic motions that excite the base parameters of a robot for an identification."""
+"""Periodic excitation trajectories for the identification of the base parameters of a robot."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ _STARTS = 50  # number of random motions; the optimization starts from the best
 
 @dataclass(frozen=True, eq=False)
 class ExcitingMotion:
-    """Periodic motion for the identification of a robot.
+    """Periodic excitation trajectory for the identification of a robot.
 
         q(t) = center + sum over k of sine_k sin(k w t) + cosine_k cos(k w t),    w = 2 pi / period
 
@@ -83,7 +83,7 @@ def exciting_motion(
     iterations: int = 150,
     seed: int = 0,
 ) -> ExcitingMotion:
-    """Return a periodic motion within joint limits that excites all base parameters.
+    """Return a periodic excitation trajectory of all base parameters, within joint limits.
 
     The function minimizes the condition number of the stacked regressor over the coefficients of a
     Fourier series, from the best of several random motions. It scales the motion of each joint to

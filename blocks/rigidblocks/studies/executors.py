@@ -197,7 +197,7 @@ def has_python_fmu(wiring: Wiring) -> bool:
 class Child:
     """Child process that simulates runs of a sweep.
 
-    If the process ends during a run, this run fails. The next run starts a new process.
+    If the process dies during a run, this run fails. The next run starts a new process.
     """
 
     def __init__(self, work: Task, design: Design):
@@ -374,8 +374,8 @@ def _check_listening(address: str, place: tuple[str, int]) -> None:
 class _Tasks:
     """Task queue of a sweep on a Dask cluster.
 
-    The queue adapts the number of runs per task to the measured computing time. If a worker ends,
-    the queue submits the runs of its tasks again.
+    The queue adapts the number of runs per task to the measured computing time. If a worker dies,
+    the queue resubmits the runs of the lost tasks.
     """
 
     def __init__(self, client: Any, work: Task, design: Design, todo: list[int]):
@@ -464,7 +464,7 @@ class _Tasks:
             future.add_done_callback(self._done.put)
 
     def _task_rows(self, future: Any) -> Iterator[dict[int, Row]]:
-        """Yield the measures of a finished task; if the worker has ended, queue the runs again."""
+        """Yield the measures of a finished task; if the worker has died, queue the runs again."""
         runs, error = self._waiting[future], future.exception()
         if isinstance(error, CancelledError):
             raise error

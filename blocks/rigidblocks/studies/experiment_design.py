@@ -264,7 +264,8 @@ def _scale_shares(ranges: Mapping[str, Range], shares: Array) -> Design:
 
         value = low + s (high - low)
 
-    s (n, elements) contains the shares, from 0 to 1, in the order of the names and elements.
+    s (n, elements) contains the fractions `shares`, from 0 to 1, in the order of the names and
+    elements.
     """
     bounds = [_bounds(name, given) for name, given in ranges.items()]
     low = np.concatenate([np.zeros(0), *(low.ravel() for low, _ in bounds)])

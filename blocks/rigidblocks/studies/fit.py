@@ -582,7 +582,8 @@ def fit(
 def _base_combinations(replay: Replay, names: list[str], first: Array) -> BaseParameters:
     """Return the identifiable combinations of parameters near the initial estimates.
 
-    A motion with other parameter values has the same combinations, but no accidental dependencies.
+    The function evaluates the Jacobian at parameter values near `first`. Exactly at the initial
+    estimates, columns of the Jacobian may be linearly dependent by coincidence.
     """
     if not replay.exact:
         raise ValueError(

@@ -479,7 +479,11 @@ class _StackedRegressor:
         return compiled_base_regressor(self.model, self.base, self.terms)
 
     def _chunks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield regressors (c, k, r) and joint forces (c, k), projected for loops."""
+        """Yield the regressors (c, k, r) and joint forces (c, k) of c samples.
+
+        k is nv. For a model with loops, the rows are projections onto the motions that the loops
+        allow.
+        """
         n = len(self.motion["q"])
         for start in range(0, n, _CHUNK):
             q, qd, qdd, tau = (
@@ -534,7 +538,14 @@ def _inverse(normal: Array) -> Array:
 
 
 def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array:
-    """Return the standard deviation of the noise of each joint force from its residuals."""
+    """Return the standard deviation (nv,) of the noise of each joint force.
+
+    Args:
+        rest: Sum of squared residuals of each joint (nv,).
+        counts: Number of equations of each joint (nv,).
+        parameters: Number of estimated parameters.
+        squares: Sum of squared forces of each joint (nv,).
+    """
     share = parameters * counts / max(counts.sum(), 1.0)
     variance = np.maximum(rest, 0.0) / np.maximum(counts - share, 1.0)
     floor = np.sqrt(squares.max(initial=0.0) / max(counts.max(initial=1.0), 1.0))

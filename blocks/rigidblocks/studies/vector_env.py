@@ -42,12 +42,12 @@ def vector_env(
     The result is a `gymnasium.vector.VectorEnv` with continuous actions. An observation contains
     the values of the outputs `observe`, one after another. An episode ends when `terminated`
     returns True, when the environment fails, or after `max_steps` actions. The next step restarts
-    the environment and ignores its action (`AutoresetMode.NEXT_STEP`). Its reward is 0.
+    the environment, ignores the action (`AutoresetMode.NEXT_STEP`) and returns the reward 0.
 
-    An environment fails when a value becomes infinite or NaN. Its episode is terminated with the
-    reward `failure_reward`, and `info["failed"]` (n,) of this step is True. If the other rewards
-    are negative, choose a `failure_reward` below the lowest return of an episode. Otherwise a
-    policy learns to make the simulation fail.
+    An environment fails when a value becomes infinite or NaN. This step terminates the episode with
+    the reward `failure_reward`, and sets `info["failed"]` (n,) to True for the environment. If the
+    other rewards are negative, choose a `failure_reward` below the lowest return of an episode.
+    Otherwise a policy learns to make the simulation fail.
 
     Args:
         system: System of traced blocks, or a block.

@@ -145,8 +145,8 @@ class ProductCall(NamedTuple):
     ) -> Assignment:
         """Return the C statement that calls the product and assigns its results to new variables.
 
-        A derivative of a product is linear in the last of its arguments. It does not depend on the
-        others, which are the arguments and results of the original function.
+        The CasADi function of a derivative is linear in its last argument. It does not depend on
+        the other arguments, which are the arguments and results of the original product.
 
         Args:
             targets: Names of the results.

@@ -76,9 +76,9 @@ class Names:
 def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
     """Group statements by the set of functions in which they occur.
 
-    The largest sets come first. A function that contains a statement also contains the statements
-    whose results this statement reads. A statement therefore follows the statements whose results
-    it reads.
+    The largest sets come first. If a function contains a statement, it also contains the operands
+    of this statement. The operands are therefore in an equal or larger set, and precede the
+    statement.
 
     Args:
         works: Statements of each function.
@@ -123,9 +123,9 @@ def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
     """Return the form numbers of the statements as one array (n,) per function of n statements.
 
     Two statements have equal form numbers if their operations are equal and their operands match.
-    Any two literals match. The distance of a computed value is the number of statements from its
-    computation to its use. Two computed values match if their distances are equal, or if both
-    distances are at least NEAR.
+    Any two literals match. Two computed values match if their distances are equal, or if both
+    distances are at least NEAR. The distance is the number of statements from the computation of a
+    value to its use.
     """
     known: dict[tuple[str | int, ...], int] = {}
     return [np.array(list(_forms(one, known)), dtype=np.int64) for one in functions]
@@ -226,7 +226,7 @@ def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
 
 
 def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
-    """Return the start indices of the ranges that do not overlap a previous range.
+    """Return the start indices without ranges that overlap a previous range.
 
     All ranges have the length `length`.
     """
@@ -669,7 +669,7 @@ class _Calls:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """Add a call to the divided function; the called shared function replaces a range.
+        """Append a call of a shared function, in place of a range, to the divided function.
 
         The function also adds the operands of the range to the C tables `at` and `c`.
         """

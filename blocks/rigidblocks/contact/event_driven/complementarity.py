@@ -79,8 +79,8 @@ def acceleration_programme(H: Array, free: Array, T: Array, bias: Array) -> Quad
     Args:
         H: Joint-space inertia (n, n).
         free: Acceleration (n,) if no contact forces act, H^-1 (tau - C).
-        T: Joint forces of unit normal forces (n, n_c).
-        bias: dT/dt^T qd (n_c,).
+        T: Joint forces (n, n_c) of unit normal forces at the n_c contacts.
+        bias: Separation acceleration (dT/dt)^T qd (n_c,) at qdd = 0.
     """
     return QuadraticProgramme(H, -(H @ free), T.T, bias)
 
@@ -476,8 +476,7 @@ class _UnitProblem(NamedTuple):
     """Contact problem w = A lam + b after scaling: diagonal elements of A and |b| at most one.
 
     k of the n contacts have friction. The solution lam (n + 2k,) of the original problem is `unit`
-    times the scaled solution. `limit` (k,) is the inverse of the scale of the tangential
-    forces.
+    times the scaled solution. The tangential unknowns of a contact have the scale 1 / `limit` (k,).
     """
 
     A: Array
@@ -653,9 +652,9 @@ def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> A
 
     The load distribution among dependent contacts of rigid bodies is not unique. The compliance of
     the supports determines this distribution (RBDA 11.5). Equal stiffness gives the least-squares
-    forces. A support cannot pull, so all forces are nonnegative. The function solves a
-    complementarity problem with lam = P z + lam0 - P K^-1 lam0. N is a basis of the null space of
-    M, and P = N (N^T K^-1 N)^-1 N^T.
+    forces. A support cannot pull, so all forces are nonnegative. The function solves the
+    complementarity problem lam = P z + lam0 - P K^-1 lam0, with multipliers z of the conditions lam
+    >= 0. N is a basis of the null space of M, and P = N (N^T K^-1 N)^-1 N^T.
 
     Args:
         M: Matrix T^T H^-1 T (n, n).

@@ -168,10 +168,10 @@ def _separation_bias(c: PointContact, v: Sequence[Array], a: Sequence[Array]) ->
 class ContactEquation(NamedTuple):
     """Equation w = M lam + d of frictionless contacts, and the motion without contact forces.
 
-    T (nv, n) contains the joint forces of unit contact forces. M (n, n) is the Delassus matrix.
-    d (n,) and `bias` = dT/dt^T qd (n,) are the separation accelerations for lam = 0 and for
-    qdd = 0. `free` = H^-1 (tau - C) (nv,) is qdd for lam = 0, and HinvT is H^-1 T (nv, n) (RBDA
-    Eq 11.34 to 11.36).
+    T (nv, n) contains the joint forces of unit contact forces. M (n, n) is the Delassus matrix. d
+    (n,) is the separation acceleration w if lam = 0. `bias` (n,) = (dT/dt)^T qd is w if qdd = 0.
+    `free` (nv,) = H^-1 (tau - C) is qdd if lam = 0, and HinvT (nv, n) is H^-1 T (RBDA Eq 11.34 to
+    11.36).
     """
 
     T: Array

@@ -313,10 +313,11 @@ def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
 def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     """Return the margin of a contact mode, which is positive as long as the mode is valid.
 
-    The result is the smallest of several margins: the gaps of open contacts and the normal forces
-    of pressed contacts. A sticking contact also has the friction reserve mu z - |t| as a margin,
-    where t is the friction force. A slipping contact has the velocity along its sliding direction
-    as a margin. Each margin includes its zero tolerance.
+    The result is the smallest of several margins: the gaps of open contacts and the normal forces z
+    of pressed contacts. A sticking contact also has the margin mu z - |t| with the friction force
+    t. A slipping contact has the velocity along its sliding direction as a margin. Each margin
+    includes a zero tolerance. `here` contains the gaps, tangents and friction coefficients of the
+    contacts (`surfaces`).
     """
     margins = [np.inf]
     for i, gap in enumerate(here.gap):
@@ -330,7 +331,7 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
 def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
     """Return the margins of pressed contact i (see `margin`).
 
-    The margins are the normal force, and the friction reserve or the sliding velocity.
+    The margins are the normal force, and either mu z - |t| (sticking) or the sliding velocity.
     """
     z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
     margins = [z + 2 * RELATIVE_TOLERANCE * phase.force]

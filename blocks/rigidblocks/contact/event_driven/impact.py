@@ -445,8 +445,8 @@ def contact_step(
     The arguments may be floats or traced values. Contacts may be open. The configuration after the
     step is q (+) h qd+. If restitution or incomplete convergence would add kinetic energy, the
     function scales down all impulses. Only the penetration correction can therefore do positive
-    work. If e is zero, the impulses do no positive work at the final velocities qd+ either. If H
-    and gravity are constant, no step adds energy.
+    work. If e is zero, the impulses also do no positive work at the final velocities qd+. If H and
+    gravity are constant, no step adds energy.
 
     Args:
         model: The model.
@@ -485,8 +485,9 @@ def contact_step(
 def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:
     """Scale the impulse lam so that only the penetration correction does positive work.
 
-    u (n,) are the lower bounds of the separation velocities, and `parting` (n,) the separation
-    velocities of the penetration correction.
+    d (n + 2k,) are the contact velocities for lam = 0, and u (n,) the lower bounds of the
+    separation velocities. `parting` (n,) are the separation velocities of the penetration
+    correction.
     """
     lam = workless_impulse(M, _relative_velocity(d, maximum(u, 0.0)), lam)
     return passive_impulse(M, _relative_velocity(d, parting), np.zeros(len(d)), lam)

@@ -152,7 +152,9 @@ def contact_forces(
 ) -> Array:
     """Return the new forces (z, x, y) of a contact, or (z,) if the contact has no friction.
 
-    The forces of all other contacts are fixed.
+    The forces of all other contacts are fixed. t = (x, y) is the friction force, and P the
+    projection on the friction limit |t'| <= mu z' + c. A_tz is the column of A for z in the rows of
+    x and y.
 
         z' = max(0, z - r_z w_z),  t' = P(t - r_t (w_t + A_tz (z' - z))),  |t'| <= mu z' + c
 

@@ -102,14 +102,14 @@ class Front:
 class RoundingBound:
     """Right-hand side k of the constraints, with the rounding errors of k and of K qd.
 
-    All fields are (nc,). The rounding errors apply to constraints with the norm s_1, the norm of
-    the largest constraint. In a linear combination of constraints with the norm s, the error of k
-    is larger by the factor (s_1/s)^2, and the velocity error by the factor s_1/s.
+    All fields are (nc,). The rounding errors are given for the largest constraint, which has the
+    norm s_1. For a linear combination of constraints with the norm s, the error of k is larger by
+    the factor (s_1/s)^2, and the velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
-    by eps/s. The right-hand side k determines whether the mechanism passes straight through the
-    singular configuration or turns to another branch. If k is within its rounding error, the
-    mechanism moves straight: k counts as 0, and the velocities do not change.
+    by the machine precision divided by s. k determines whether the mechanism passes straight
+    through the singular configuration or turns to another branch. If k is within the rounding error
+    of k, the mechanism moves straight: k counts as 0, and the velocities do not change.
     """
 
     k: Array

@@ -239,10 +239,10 @@ def near_singular_intervals(
 ) -> Iterator[tuple[float, float]]:
     """Yield the time [s] and condition number of each near-singular interval of a motion.
 
-    A motion is nearly singular if the condition number is above 30 times its median. Each interval
-    of nearly singular samples yields its largest condition number. The condition number is infinite
-    if constraints are dependent. `singular_passages` shows whether the motion passes through a
-    singular configuration or only approaches it.
+    A sample is nearly singular if the condition number is above 30 times the median of all samples.
+    Each interval of nearly singular samples yields the sample with the largest condition number.
+    The condition number is infinite if constraints are dependent. `singular_passages` shows whether
+    the motion passes through a singular configuration or only approaches it.
 
     Args:
         t: Times (n,) [s].
@@ -348,7 +348,7 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
 
 
 def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassage]:
-    """Yield the most singular sample of each interval with singular-value ratios below a limit.
+    """Yield the most singular sample of each interval with ratios `ratio` below `threshold`.
 
     The function skips intervals in which sigma_r changes its sign.
     """

@@ -75,8 +75,8 @@ DIRECTION_ROUNDING = (
 class Geared:
     """Model with loops, and its rotor inertias and gears (`transmissions`).
 
-    A constraint counts as dependent if its independent component is below `tolerance`, relative to
-    the largest constraint.
+    A constraint counts as dependent if the component that is independent of other constraints is
+    below `tolerance`, relative to the largest constraint.
     """
 
     model: Tree
@@ -158,7 +158,7 @@ class Geared:
 
     @property
     def position_rounding(self) -> Array:
-        """Rounding errors (nc + gears,) of the positions in loop and gear constraints."""
+        """Rounding errors (nc + gears,) in the position errors of loop and gear constraints."""
         return np.concatenate([_loop_rounding(self.model), np.zeros(self.count)])
 
     def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:

@@ -384,7 +384,7 @@ def _start_texts(port: Port) -> Any:
 
 
 def _numbers(value: Value, fmu: Fmu, chosen: Selection) -> Any:
-    """Return a parameter value as numeric start values for elements of a port.
+    """Return a parameter value as numeric start values for the port elements `chosen`.
 
     Names of enumeration items are converted to their integer values.
 
