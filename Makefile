@@ -20,20 +20,21 @@ test: .venv/test
 	$(BIN)/clang-format --dry-run -Werror $(C)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/pytest -n auto --dist worksteal -m "not slow and not interop"
+	$(BIN)/pytest -n auto --dist worksteal -m "not (slow or interop or autodiff)"
 
 # half the compile time, and a second optimization level with the same results; a test that hangs ends
 # its worker after 10 min with a traceback
 check: export RIGIDBLOCKS_OPTIMIZE := 1
 check: .venv/check
-	$(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis" \
+	$(BIN)/pytest -n auto --dist worksteal -m "(slow or interop or hypothesis) and not autodiff" \
 	    --hypothesis-profile=new --third-of-day $(shell date +%j) \
 	    -o faulthandler_timeout=600 -o faulthandler_exit_on_timeout=true
 	$(BIN)/python tests/mutation/mutate.py --number 11
 
-# the long tests with all cases and with the full sizes of statistical tests
-campaign: .venv/check
-	FULL_TESTS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis"
+# the long tests with all cases and with the full sizes of statistical tests, and the tests that need
+# JAX or PyTorch
+campaign: .venv/campaign
+	FULL_TESTS=1 $(BIN)/pytest -n auto --dist worksteal -m "slow or interop or hypothesis or autodiff"
 
 bench: .venv/bench
 	$(BIN)/python benchmarks/run.py
@@ -54,8 +55,9 @@ format: .venv/test
 .venv/demo: EXTRAS = zig,data,plot
 .venv/test: EXTRAS = zig,data,mdf,plot,test
 .venv/check: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop
+.venv/campaign: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop,autodiff
 .venv/bench: EXTRAS = zig,data,mdf,plot,view,video,notebook,test,site,interop,peers
-.venv/demo .venv/test .venv/check .venv/bench: pyproject.toml
+.venv/demo .venv/test .venv/check .venv/campaign .venv/bench: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[$(EXTRAS)]'
 	touch $@

@@ -51,7 +51,7 @@ USES = {
         "studies/test_sweeps_elsewhere.py::test_sweep_on_a_cluster_matches_the_results_of_a_local_sweep"
     ],
 }
-OF_DEVELOPERS = {"test", "peers", "site", "interop"}
+OF_DEVELOPERS = {"test", "peers", "site", "interop", "autodiff"}
 COMPILER = {"zig"}  # test_release.py tests this extra with the base package
 NO_LONGER_NEEDED = ("crc32c", "diskcache")  # not dependencies of the newest zarr and cantools
 PLUGINS = ("--disable-plugin-autoload", "-p", "_hypothesis_pytestplugin")

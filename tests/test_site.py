@@ -33,6 +33,7 @@ WAITING = {
     "serve_fmus",
 }  # these functions wait for other programs; pages show their calls
 ELSEWHERE = {"docs/writing_a_block.md", "docs/spatial_v1.md", "docs/viewing.md"}
+AUTODIFF = "docs/jax_and_pytorch.md"
 
 
 def pages():
@@ -45,8 +46,13 @@ def pages():
     }
 
 
-@pytest.mark.interop
-@pytest.mark.parametrize("name", pages())
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.autodiff if name == AUTODIFF else pytest.mark.interop)
+        for name in pages()
+    ],
+)
 def test_python_blocks_of_each_page_run_in_order_as_copied(name, tmp_path, monkeypatch):
     matplotlib.use("Agg")
     monkeypatch.chdir(tmp_path)

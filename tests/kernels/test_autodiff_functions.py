@@ -25,7 +25,7 @@ from rigidblocks.robot.robots import five_bar
 from rigidblocks.robot.shapes import Sphere
 from rigidblocks.spatial.spatial import mcI, xlt
 
-pytestmark = pytest.mark.interop
+pytestmark = pytest.mark.autodiff
 
 
 @pytest.fixture

@@ -171,7 +171,7 @@ def fate(mutant: Mutant) -> str:
         command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider"]
         # long tests of blocks take minutes, and long tests of spatial algebra take seconds
         long = mutant.path.startswith(("c/fmi", "spatial"))
-        chosen = "not interop" if long else "not interop and not slow"
+        chosen = "not (interop or autodiff)" if long else "not (slow or interop or autodiff)"
         command += ["-n", "auto", "-m", chosen, *TESTS[mutant.path]]
         environment = os.environ | {"PYTHONPATH": folder}
         try:
