@@ -272,7 +272,7 @@ class TrialStepper:
         return self._project_trial(start, t_end, error, y)
 
     def _explicit_step(self, start: StepStart, h: float, t_end: float, s: Array) -> TrialStep:
-        """Take a trial step of the embedded explicit pair, and update the votes in s.
+        """Take a trial step of size h [s] of the explicit pair, and update the votes in s.
 
         The function votes for an implicit method if stability, not accuracy, limits the step size.
         """
@@ -296,7 +296,7 @@ class TrialStepper:
     def _rosenbrock_step(
         self, start: StepStart, h: float, t_end: float, jacobian: tuple[Array, Array]
     ) -> TrialStep:
-        """Take a trial Rosenbrock step; its last stage is the error estimate.
+        """Take a trial Rosenbrock step of size h [s]; the last stage is the error estimate.
 
         `jacobian` contains df/dx (n, n) and df/dt (n,).
         """
@@ -329,9 +329,9 @@ class TrialStepper:
         return self._project_trial(start, t_end, error, y)
 
     def _project_trial(self, start: StepStart, t_end: float, error: float, y: Array) -> TrialStep:
-        """Return the result of a trial step; project its states if its error is at most 1.
+        """Return the result of a trial step to the states y; project y if `error` is at most 1.
 
-        The error then includes the correction by the projection.
+        The returned error then includes the correction by the projection.
         """
         if not error <= 1.0:
             return TrialStep(error, y)
@@ -487,7 +487,8 @@ class AdaptiveStepper:
             end: End time [s].
 
         Returns:
-            Memory vector at the end. If the integration fails, its first state is NaN.
+            Memory vector at the end. If the integration fails, the first state in the vector is
+            NaN.
         """
         step, elapsed = CommunicationStep(start, length, end), 0.0
         while elapsed < length:
@@ -592,9 +593,9 @@ class AdaptiveStepper:
         return True
 
     def _screen(self, inner: InnerStep, h: float, end: float) -> Array | None:
-        """Take one RK4 step over the whole communication step, and return its final states (n,).
+        """Take one RK4 step of size h [s] over the communication step; return its final states.
 
-        The result is None if an event occurs in the step, or if its error exceeds the tolerance.
+        The result is None if an event occurs in the step, or if the error exceeds the tolerance.
         """
         self.tries += 1
         trial = self.trial_stepper.rk4_step(inner.start, h, end)

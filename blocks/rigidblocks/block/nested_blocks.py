@@ -122,6 +122,6 @@ def copies(pairs: Iterable[tuple[slice, slice]]) -> tuple[Copy, ...]:
 def total(m: Array) -> Array:
     """Return the sum of all elements of m.
 
-    A dependency analysis finds that the sum depends on every element.
+    In a dependency analysis, the result depends on every element.
     """
     return np.asarray(np.sum(m))

@@ -156,7 +156,7 @@ class Stages:
         return h if self.J is not None and h <= length < 1.2 * h else length
 
     def _solve_stages(self, at: Begin, rates: Rates) -> bool:
-        """Compute the stages by Newton's method; return True if the method converges."""
+        """Compute the stages of a step from `at`; return True if Newton's method converges."""
         self._factorize(at.h)
         self.z, before = np.array([self._predict(c, at) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))

@@ -137,7 +137,10 @@ def number(element: Element, name: str, default: float | None = None) -> float:
 def table(
     elements: Sequence[Element], names: Sequence[str], default: float | None = None
 ) -> list[tuple[float, ...]]:
-    """Return the attributes `names` of each element as finite numbers, `default` if missing."""
+    """Return the attributes `names` of each element as finite numbers.
+
+    `default` replaces missing attributes; if it is None, a missing attribute is an error.
+    """
     if not elements:
         return []
     texts = [element.get(name) for element in elements for name in names]
@@ -152,7 +155,7 @@ def table(
 
 
 def origins(elements: Sequence[Element]) -> list[Origin]:
-    """Return the numbers in xyz and rpy of each <origin>, zeros for missing attributes."""
+    """Return the numbers in xyz and rpy of each <origin>; a missing attribute counts as zeros."""
     r, rpy = ([element.get(name) for element in elements] for name in ("xyz", "rpy"))
     known = {None: _ZERO, **_FREQUENT}
     if new := list({*r, *rpy}.difference(known)):

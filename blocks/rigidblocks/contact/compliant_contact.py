@@ -214,7 +214,10 @@ class SoftLaw:
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
 
     def rate(self, contact: Contact, v: Array, x: Array) -> Array:
-        """Return the patch velocity dx/dt (..., 3) [m/s]; in an open contact, x decays to zero."""
+        """Return the patch velocity dx/dt (..., 3) [m/s]; in an open contact, x decays to zero.
+
+        v (..., 3) [m/s] is the velocity of the body at each contact.
+        """
         return patch_rate(
             tangential_part(x, contact.normal),
             self.force(contact, v, x).friction,

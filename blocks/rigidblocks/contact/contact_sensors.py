@@ -220,7 +220,7 @@ def _sensor_port(
     text: str,
     minimum: float | None = None,
 ) -> Port:
-    """Return the port `<sensor>_<quantity>` of a sensor."""
+    """Return the port `<sensor>_<quantity>` of a sensor; `text` describes the quantity."""
     maximum = 1 if quantity == "in_contact" else None
     return Port(f"{sensor.name}_{quantity}", shape, unit, text, 0.0, min=minimum, max=maximum)
 

@@ -395,13 +395,13 @@ def _motion_subspace(joint: Joint) -> Array:
 
 
 def _rotational_dofs(joint: Joint) -> int:
-    """Return the number of rotation axes of a joint: 0, 1, or 2 if it has two or more."""
+    """Return min(r, 2) for a joint with r rotational degrees of freedom."""
     rank = int(np.linalg.matrix_rank(_motion_subspace(joint)[:3])) if joint.nv else 0
     return 2 if rank > 1 else rank
 
 
 def _axis(joint: Joint) -> Array:
-    """Return the rotation axis (3,) of a joint, or zero if it has no unique axis."""
+    """Return the rotation axis (3,) of a joint, or zero for a joint without a unique axis."""
     if _rotational_dofs(joint) != 1:
         return np.zeros(3)
     S = _motion_subspace(joint)[:3]

@@ -110,10 +110,10 @@ class RigidContactPlant(WrittenBlock):
     (nb,) is 1 if a contact force acts on the body, else 0. centre_of_pressure (nb, 3) [m] is the
     mean of the contact points of a body, weighted by the normal forces. `contacts` is the number of
     contacts. `left_out` is the number of pairs or points that exceed `max_contacts`. `residual`
-    [m/s] is the largest velocity change in the last sweep. If the sweeps do not converge, it is
-    at most the largest error of a contact velocity. `sweeps_made` is
-    the number of sweeps. `depth` [m] is the largest penetration depth. The solver removes overlaps,
-    such as initial overlaps, over several steps without adding velocity.
+    [m/s] is the largest velocity change in the last sweep. Without convergence, the largest error
+    of a contact velocity can exceed `residual`. `sweeps_made` is the number of sweeps. `depth` [m]
+    is the largest penetration depth. The solver removes overlaps, such as initial overlaps, over
+    several steps without adding velocity.
 
     Sensors. Each of the `sensors` has two sides, which consist of bodies, materials or the ground.
     A sensor `toe` has the output toe_wrench (6,), the wrench of the second side on the first side

@@ -338,9 +338,10 @@ def _central_inertia(body: RigidInertia) -> Array:
 
 
 def _bounding_radius(row: Array, X: Transform) -> float:
-    """Return the radius [m] of a sphere, centred at the centre of mass, that contains a shape.
+    """Return the radius [m] of a sphere about the body centre of mass that contains a shape.
 
-    The radius is zero for planes, height fields and meshes.
+    `row` is the table row of the shape, and X the shape frame relative to the centre of mass. The
+    radius is zero for planes, height fields and meshes.
     """
     kind, half, radius = int(row[0]), row[1:4], row[4]
     if kind in (HALF_SPACE, FIELD, MESH):

@@ -88,7 +88,8 @@ def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
 def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDescription:
     """Return one robot description that contains the joints and force elements of all members.
 
-    `model` is the model of the world. Its bodies and joints are in the order of the members.
+    `parts` are the members. `model` is the model of the world, with bodies and joints in the order
+    of the members.
     """
     first = [0, *accumulate(part.model.nb for part in parts.values())]
     columns = zip(*(vars(part.freedoms).values() for part in parts.values()), strict=True)
@@ -188,7 +189,7 @@ def _shift_body(body: int, n: int) -> int:
 
 
 def placement(at: Placement, name: str) -> Transform:
-    """Return the placement of a member as a transform, from a position or a transform.
+    """Convert the placement `at` of a member, a position or a transform, to a transform.
 
     Raises:
         ValueError: The position or transform is invalid.

@@ -122,7 +122,10 @@ class PlantOfMembers(BlockInC):
         )
 
     def _member_term(self, name: str, k: int, weight: float) -> tuple[str, int, float]:
-        """Return a term of a start relation with the state of the member that contains it."""
+        """Return the term of a start relation for element k of the plant state `name`.
+
+        The term refers to the member state that contains this element.
+        """
         for member in self.members:
             part = member.slice_of(name)
             if part.start <= k < part.stop:

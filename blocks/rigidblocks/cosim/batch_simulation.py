@@ -298,7 +298,7 @@ class BatchRun:
     def __getitem__(self, name: str) -> Array:
         """Return the values (n, *shape) of a port in all runs.
 
-        The array is a read-only view, whose values change in the next step.
+        The array is a read-only view, and the next step changes its values.
         """
         if name not in self._views:
             raise KeyError(f"unknown port '{name}'; {suggestion(name, self._views)}")
@@ -492,7 +492,10 @@ class _StartValues:
 
 
 def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> ctypes.CDLL:
-    """Compile c/lanes/lane_library.c for a block; return rb_begin, rb_step and rb_run."""
+    """Compile c/lanes/lane_library.c for a block, and return the loaded library.
+
+    The library contains the functions rb_begin, rb_step and rb_run.
+    """
     generated = {"steps.h": steps_header(memory, method, h, dt)}
     library = lane_library(generated, lanes)
     memories_of_runs = ctypes.c_void_p, ctypes.c_long, ctypes.c_long

@@ -59,7 +59,8 @@ class ContactEquations(abc.ABC):
         """Return the contact equation a = M lam + d of the `closed` contacts.
 
         a are the contact accelerations and lam the contact forces, in the normal and tangential
-        directions. tau (nv,) are the joint forces.
+        directions. M is the Delassus matrix, and d are the contact accelerations without contact
+        forces. tau (nv,) are the joint forces.
         """
 
     @abc.abstractmethod
@@ -249,7 +250,7 @@ def simulate_contact(
         rtol: Relative error tolerance, by default 1e-9. The estimated error of a position or
             velocity x in one inner step is at most rtol (1 + |x|), in rad, m, rad/s or m/s.
         rest: Approach velocity below which a contact does not rebound [m/s].
-        form: "compiled", or "numpy" for evaluation without compilation, in which `contacts` may
+        form: "compiled", or "numpy" for evaluation without compilation. For "numpy", `contacts` may
             branch on values.
 
     Returns:
@@ -353,7 +354,7 @@ class Scene:
     def motion_after_event(
         self, t: float, q: Array, qd: Array, phase_before: Phase, events: list[ContactEvent]
     ) -> "SmoothMotion":
-        """Resolve the impacts at an event, select the next contact mode, and return its motion."""
+        """Resolve the impacts at an event, and return the motion in the next contact mode."""
         q, qd, impulse, closed = self._resolve_impacts(t, q, qd)
         qd, phase = self.project_state(q, qd, closed)[1], Phase()
         if closed:

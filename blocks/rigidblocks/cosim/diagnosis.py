@@ -53,9 +53,10 @@ def explain_divergence(plan: Plan, result: Result, *, linearizes: bool) -> str:
 def first_growth(result: Result, connected: Collection[str] = ()) -> str:
     """Return a text with the recorded signal that grew first, or "" if no signal grew.
 
-    A signal grows if it exceeds 1000 times its initial range up to the end of the run. The initial
-    range is the largest absolute value in the first tenth of the samples, and at least 1. If one of
-    the `connected` outputs grows, all other signals, such as energies, are ignored.
+    A signal grows if its absolute value exceeds 1000 times the initial range and stays above this
+    limit until the end of the run. The initial range is the largest absolute value in the first
+    tenth of the samples, and at least 1. If one of the `connected` outputs grows, all other
+    signals, such as energies, are ignored.
     """
     last = slice(max(len(result.time) - MOST_ROWS, 0), None)
     values, time = np.abs(np.asarray(result.values[last])), np.asarray(result.time[last])
@@ -83,7 +84,10 @@ def first_growth(result: Result, connected: Collection[str] = ()) -> str:
 
 
 class _Gain(NamedTuple):
-    """Parameters whose reduction stabilizes a loop: name, memory indices, stable factor."""
+    """Parameter, or all parameters of a part, whose reduction stabilizes a loop.
+
+    `places` are the memory indices. Multiplication of the values by `factor` stabilizes the loop.
+    """
 
     name: str
     places: Array
@@ -152,8 +156,10 @@ def _continuous_poles(wiring: Wiring) -> Array:
 def _stabilizing_gain(memory: Memory, wiring: Wiring, m: Array, radius: Radius) -> _Gain | None:
     """Return the parameter that needs the smallest reduction to stabilize the loop, or None.
 
-    Only parameters of parts without continuous states, such as controllers, are reduced. If no
-    single parameter stabilizes the loop, the function reduces all parameters of a part together.
+    m is the memory vector at the start of the run, and `radius` returns the spectral radius of the
+    loop for a memory vector. Only parameters of parts without continuous states, such as
+    controllers, are reduced. If no single parameter stabilizes the loop, the function reduces all
+    parameters of a part together.
     """
     names = {
         part: [wiring.whole_name(part, port.name) for port in of.component.parameters]
@@ -179,7 +185,11 @@ def _places(memory: Memory, names: list[str]) -> Array:
 
 
 def _stable_factor(m: Array, where: Array, radius: Radius) -> float | None:
-    """Return the largest factor below 1 for the elements `where` that stabilizes the loop."""
+    """Return the largest factor below 1 that stabilizes the loop.
+
+    The factor multiplies the elements `where` of the memory vector m. `radius` returns the spectral
+    radius of the loop for a memory vector. The result is None if no factor stabilizes the loop.
+    """
 
     def is_stable(factor: float) -> bool:
         scaled = m.copy()

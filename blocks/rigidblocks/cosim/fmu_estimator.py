@@ -47,10 +47,12 @@ class FmuKalmanFilter:
         X_i = x +- alpha sqrt(n + kappa) L_i
         P + Q T = L L^T
 
-    For each of the 2 n + 1 sigma points, `step` restores the saved state of the FMU, sets the
-    estimated variables, and steps the FMU. Mean and covariance of the results predict the states
-    and the measured outputs. All other variables of the FMU, such as discrete states, continue from
-    the step of the centre X_0. Process noise acts at the beginning of each sample.
+    x (n,) are the estimates, and P (n, n) is their covariance. Q is the covariance of the process
+    noise in one second, T the sample time, and L_i the column i of L. `step` restores the saved
+    state of the FMU for each of the 2 n + 1 sigma points X_i, sets the estimated variables, and
+    steps the FMU. Mean and covariance of the results predict the states and the measured outputs.
+    All other variables of the FMU, such as discrete states, continue from the step of the centre
+    X_0. Process noise acts at the beginning of each sample.
 
     The filter runs in Python. The FMU must allow that the estimated variables are set between
     steps. Call `close` at the end, or use the filter in a `with` statement.
@@ -60,10 +62,12 @@ class FmuKalmanFilter:
         measured: Names of the measured outputs or local variables.
         measurement_noise: Standard deviation of each measured output by name.
         sample_time: Sample time T [s], which is the communication step of the FMU.
-        process_noise: Standard deviation of states and parameters after one second, by name.
+        process_noise: Standard deviation of the process noise in one second, by name of the state
+            or parameter.
         deviation: Standard deviation of the initial states and parameters by name, 0 by default.
         parameters_to_estimate: Names of parameters of the FMU that are additional states.
-        gate: Largest accepted innovation in standard deviations; None accepts all measurements.
+        gate: Largest accepted innovation, divided by its standard deviation. None accepts all
+            measurements.
         states: Names of the variables of the FMU that are states. The default is the variables
             whose derivatives the model description declares.
         start: Start values of inputs, states and parameters by name.
@@ -75,7 +79,7 @@ class FmuKalmanFilter:
     Attributes:
         time: Time of the estimates [s].
         covariance: Covariance (n, n) of the states, and then the parameters.
-        innovation: Innovations (m,) of the last measurements in standard deviations.
+        innovation: Innovations (m,) of the last measurements, divided by their standard deviations.
 
     Raises:
         FmuError: The FMU cannot be used, cannot save its state, or declares no states.
@@ -191,7 +195,7 @@ class FmuKalmanFilter:
     def step(
         self, measurements: Mapping[str, Any], inputs: Mapping[str, Any] | None = None
     ) -> dict[str, Array]:
-        """Predict the states after a sample time, and correct them by measurements.
+        """Predict the states one sample time ahead, and correct them by measurements.
 
         Args:
             measurements: Measurements at the end of the step, by output name. A name that is
@@ -233,7 +237,7 @@ class FmuKalmanFilter:
         return self.estimate
 
     def _end_of_step(self, fmu: RunningFmu, point: Array, held: Mapping[str, Array]) -> Array:
-        """Step the FMU from a sigma point; return its states and outputs at the end."""
+        """Step the FMU from a sigma point with held inputs; return the final states and outputs."""
         fmu.restore_state(_BASE)
         for name, value in held.items():
             fmu.input(name)[:] = value
@@ -271,7 +275,10 @@ class FmuKalmanFilter:
                 )
 
     def _correct(self, ends: Array, measured: Array) -> None:
-        """Correct mean and covariance of the moved sigma points by the measurements."""
+        """Correct the predicted mean and covariance of the states by the measurements.
+
+        `ends` contains the final states and outputs of the sigma points, one row for each point.
+        """
         n = len(self._x)
         mean, joint = unscented_moments(ends, self._weight, self.beta - self.alpha**2)
         sigma = [deviations(self, "measurement_noise", self._known[name]) for name in self.measured]
@@ -288,7 +295,10 @@ class FmuKalmanFilter:
     def _vector(
         self, argument: str, values: Mapping[str, Any], ports: PortValues, names: Iterable[str]
     ) -> Array:
-        """Return values by name as a vector, with NaN for missing values."""
+        """Return values by name as a vector, with NaN for missing values.
+
+        `argument` is the name of the argument that contains the values, for error messages.
+        """
         vector = np.full(len(ports.flat), np.nan)
         for name, value in values.items():
             vector[ports.where[name] if name in ports.where else slice(0)] = self._port_value(

@@ -73,7 +73,10 @@ class Interrupts:
 
 
 def exit_with_parent(parent: int) -> None:
-    """End this process when its parent process ends, even during a call of an FMI function."""
+    """End this process when the parent process ends, even during a call of an FMI function.
+
+    `parent` is the process identifier of the parent process.
+    """
     threading.Thread(target=_wait_for_parent, args=(parent,), daemon=True).start()
 
 

@@ -144,7 +144,7 @@ def simulate(
     The run warns if dt is longer than the longest stable hold of a block (`Block.longest_hold`). It
     also warns if the inner steps of a block exceed the stability limit of an explicit method for
     the eigenvalues that `Block.modes` returns. The remarks of blocks on the run (`Block.remarks`)
-    are written to the log `rigidblocks`.
+    are passed to the logger `rigidblocks`.
     """
     chosen = add_defaults(simulate, options, RunOptions)
     record, every, save = chosen["record"], chosen["every"], chosen["save"]
@@ -445,7 +445,9 @@ def run_error(
 ) -> SimulationError | Interrupted:
     """Return the exception for a failed run, or for a result that is not completely saved.
 
-    `cause` is a text about the cause of the failure, or "".
+    `failure` is the exception that ended the run, and `unsaved` is the exception of the failed
+    write of the result; each is None without an exception. `signal` is the name of the signal that
+    interrupted the run at the time t [s]. `cause` is a text about the cause of the failure, or "".
     """
     by_signal = isinstance(failure, KeyboardInterrupt)
     ended = f"{signal} ended the run" if by_signal else "the run stopped"

@@ -302,7 +302,11 @@ class Elasticity(Numbers):
         return force if self.K3 is None else force + self.K3 * deflection**3
 
     def force(self, deflection: Any, rate: Any, backlash: Any) -> Any:
-        """Return the force on the joint [N m or N]."""
+        """Return the force on the joint [N m or N].
+
+        `rate` is the time derivative of `deflection`. `backlash` is the total play at the joint, or
+        None.
+        """
         if backlash is None:
             return self.spring(deflection) + self.D * rate
         up, down = (
@@ -620,7 +624,7 @@ class Drive:
 
     @property
     def outputs(self) -> tuple[Signal, ...]:
-        """Outputs that the drive adds to the plant, without its states."""
+        """Outputs that the drive adds to the plant, except the states of the drive."""
         if not self.has_force:
             return ()
         found = [Signal("force", "force", "force on the joint")]

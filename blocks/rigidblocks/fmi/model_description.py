@@ -485,7 +485,10 @@ def _is_derivative(capability: str) -> bool:
 
 
 def array_size_reference(variables: Variables, is_clocked: bool) -> int:
-    """Return the value reference of the structural parameter of resizable arrays."""
+    """Return the value reference of the structural parameter of resizable arrays.
+
+    `is_clocked` is True if the FMU has a sample clock, which has the first unused value reference.
+    """
     return variables.count + is_clocked
 
 

@@ -584,7 +584,10 @@ def _check_clock(
 def _check_resizable(
     variables: Variables, fmi: int, xcp: XcpAddress | None, other: str | float | None
 ) -> None:
-    """Raise ValueError if resizable arrays are not possible with these options."""
+    """Raise ValueError if resizable arrays are not possible with these options.
+
+    `other` is an option that excludes resizable arrays, or None.
+    """
     if fmi != 3 or xcp or other or not variables.arrays:
         raise ValueError(
             "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval and output "

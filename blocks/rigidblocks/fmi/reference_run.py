@@ -90,9 +90,9 @@ class ReferenceRun:
     def dt(self) -> float:
         """Communication step of the run [s].
 
-        The default is 10 ms, or 100 inner steps if they are shorter. The communication step is
-        reduced if the run would otherwise have fewer than ten steps. For a sampled block, it is a
-        multiple of the sample time.
+        The default is the shorter of 10 ms and 100 inner steps. The communication step is reduced
+        if the run would otherwise have fewer than ten steps. For a sampled block, the communication
+        step is a multiple of the sample time.
         """
         return self._run[0]
 

@@ -144,7 +144,9 @@ def fmu_text(
 ) -> Iterator[str]:
     """Yield the C tables of an FMU, and then the C struct that refers to the tables.
 
-    `slices` maps port names to memory slices.
+    `index` is the index of the FMU among the FMUs of the runner, and `number_of_part` the index of
+    the part. `slices` maps port names to memory slices. `folder` and `library` are the paths of the
+    unpacked FMU and of the library.
     """
     fmu, own = part.component, f"FMU_{index}"
     assert isinstance(fmu, Fmu)
@@ -197,7 +199,7 @@ def fmu_text(
 
 
 def part_members(index: int, part: Part) -> str:
-    """Return the C members of a row of the part table, for an FMU."""
+    """Return the C members of the row for the FMU `index` in the table of parts."""
     fmu, own = part.component, f"FMU_{index}"
     assert isinstance(fmu, Fmu)
     members = [
@@ -257,7 +259,10 @@ def _has_any_clock(fmu: Fmu) -> bool:
 
 
 def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
-    """Yield the C tables of the clocks of an FMU; nothing for an FMU without clocks."""
+    """Yield the C tables of the clocks of an FMU; nothing for an FMU without clocks.
+
+    The names of the tables begin with `own`.
+    """
     fmu = part.component
     assert isinstance(fmu, Fmu)
     if not _has_any_clock(fmu):

@@ -36,7 +36,7 @@ _RESEND_INTERVAL = 0.02  # time after which a link resends a packet that the net
 
 @dataclass(frozen=True)
 class LinkTimeouts:
-    """Timeouts of a link [s], and its reaction `lost` to a missed answer in lock-step."""
+    """Timeouts of a link [s], and the reaction `lost` to a missed reply in lock-step."""
 
     timeout: float | None = None
     lock_step: bool = False
@@ -65,7 +65,7 @@ class LinkTimeouts:
 
     @property
     def reaction(self) -> str:
-        """Reaction to a missed answer: "end", "hold" or "safe"; "end" in lock-step by default."""
+        """Reaction to a missed reply: "end", "hold" or "safe"; "end" in lock-step by default."""
         return self.lost or (END if self.lock_step else SAFE)
 
 
@@ -92,7 +92,7 @@ class Transport(abc.ABC):
 
 
 class Ends(NamedTuple):
-    """Peer and listening address of a link, and its type `kind` (a constant in link.h)."""
+    """Type of a link (a constant in link.h), address of the peer and address for listening."""
 
     kind: str
     peer: str
@@ -106,7 +106,7 @@ class Link(PythonBlock, abc.ABC):
     without a packet, the outputs have their safe values. `safe` maps port names to safe
     values; the default is the value nearest to zero within the bounds of the port. In lock-step,
     each step waits for new values, for at most `timeout`; `lost` is the reaction to a missed
-    answer. `counts` contains the numbers of sent, received and faulty packets or messages.
+    reply. `counts` contains the numbers of sent, received and faulty packets or messages.
     """
 
     def __init__(
@@ -169,7 +169,10 @@ class Link(PythonBlock, abc.ABC):
         self._watch()
 
     def _wait_for_answer(self, link: Transport, t: float) -> None:
-        """Wait for the answer to the values of the time t [s]; raise TimeoutError if lost="end"."""
+        """Wait for the reply to the values sent at the time t [s].
+
+        Without a reply, raise TimeoutError if lost="end".
+        """
         began, is_silent = time.monotonic(), False
         is_first = self.lost == END and not self._has_met_peer
         limit = self.start_timeout if is_first else self.timeout

@@ -388,7 +388,8 @@ def _check_units(name: str, system: System) -> None:
 def _constants(name: str, link: Link, system: System, sent: Mapping[int, int]) -> tuple[float, ...]:
     """Return a constant for each input element of a link: its start value, or 0.
 
-    The link sends this constant only for an unconnected element.
+    The link sends this constant only for an unconnected element. `sent` maps the indices of the
+    connected elements to memory indices.
     """
     values: list[float] = []
     for port in link.inputs:

@@ -200,7 +200,7 @@ class _Expressions(NamedTuple):
     """
 
     states: ca.SX
-    change: ca.SX  # (CHANGES e,)
+    change: ca.SX  # (CHANGES n,)
     lam: ca.SX
     still: list[ca.SX]  # k and the position errors at zero change
     K: ca.SX  # at zero change

@@ -329,7 +329,7 @@ def start_graph(evaluator: Evaluator) -> Graph:
 
 
 def rates(evaluator: Evaluator) -> Graph:
-    """Return the graph of the state derivatives `rates` as a function of the memory vector."""
+    """Return the graph from the memory vector to the state derivatives, the output `rates`."""
     evaluator = _traceable(evaluator)
     return trace(
         "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}

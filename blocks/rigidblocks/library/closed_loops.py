@@ -509,9 +509,8 @@ class LoopClosure(Block):
     the communication step; 5 to 20 steps are reasonable.
 
     The block solves the equation for `lam` (nc,) by conjugate directions d, in the order of
-    decreasing d^T A d. It omits dependent constraints: their constraint forces are zero. `rank`
-    is the number of independent constraints, and `loop_error` is the largest absolute element
-    of delta.
+    decreasing d^T A d. The forces of dependent constraints are zero. `rank` is the number of
+    independent constraints, and `loop_error` is the largest absolute element of delta.
 
     Raises:
         ValueError: The model has no loops.

@@ -98,9 +98,9 @@ class SensedPlant(Plant):
     depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
     execution forms.
 
-    A force sensor measures the force that it transmits to the outboard bodies. This is the force
-    that accelerates these bodies, minus the external wrenches `f_ext`. Springs between bodies, drag
-    and gravity compensation count as forces of the joints.
+    A force sensor measures the force from the inboard body on the outboard bodies. This force,
+    gravity and the external wrenches `f_ext` together accelerate the outboard bodies. Springs
+    between bodies, drag and gravity compensation count as forces of the joints.
 
     Args:
         plant: Plant of the robot.
@@ -520,7 +520,7 @@ class _Motion:
 
     Attributes:
         model: Model with the joint variables q, qd and qdd.
-        first: Index that the sensors use for body 0 of the model.
+        first: Body index in the sensors that corresponds to body 0 of the model.
         t: Time [s].
         q: Joint positions (nq,).
         qd: Joint velocities (nv,).

@@ -300,7 +300,7 @@ class KalmanFilter(Block):
     def _constrain(
         self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
     ) -> tuple[Array, Array]:
-        """Project the estimate and its covariance onto the constraints of the plant."""
+        """Project the estimate and the covariance P onto the constraints of the plant."""
         if not self._model.has_projection:
             return estimate, P
         own = self._plant_part(estimate)

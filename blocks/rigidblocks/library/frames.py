@@ -190,7 +190,7 @@ class JointWrenches(Block):
     three components [n; fx; fy].
 
     With the motion subspace S, S^T f_i is the force of joint i. The input `f_ext` contains the
-    external wrenches on the bodies. If it is not connected, these wrenches are zero.
+    external wrenches on the bodies, which are zero if `f_ext` is not connected.
     """
 
     model: Tree

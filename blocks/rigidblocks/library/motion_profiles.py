@@ -245,10 +245,10 @@ class Course(NamedTuple):
 def course_to(origin: Motion, target: Any, limits: Limits) -> Course:
     """Return the time-optimal motion from `origin` to rest at `target`.
 
-    An acceleration above its limit decreases to the limit with the largest jerk. The signal then
-    changes its velocity towards the limit in the direction of the target. At the switching time, it
-    begins to stop. Bisection locates the switching time for which the stop ends at the target. The
-    position at the end of the stop depends monotonically on the switching time.
+    If the initial acceleration exceeds the limit, the maximum jerk first reduces it to the limit.
+    The velocity then changes towards the velocity limit in the direction of the target. The stop
+    begins at the switching time. Bisection locates the switching time for which the stop ends at
+    the target. The position at the end of the stop depends monotonically on the switching time.
     """
     relief = select(less(origin.a, 0.0), limits.j, -limits.j)
     delay = maximum(np.abs(origin.a) - limits.a, 0.0) / limits.j

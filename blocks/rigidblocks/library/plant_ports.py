@@ -589,7 +589,10 @@ _Place = tuple[tuple[int, int, float], ...]
 
 
 def _motion_along(place: _Place, q: Array, qd: Array) -> tuple[Any, Any]:
-    """Return the weighted sum of the joint positions of a drive, and its time derivative."""
+    """Return the weighted sum of the joint positions of a drive, and its time derivative.
+
+    `place` contains the joint variables that the drive moves, with their weights.
+    """
     (first, k, weight), *others = place
     s, sd = (q[first], qd[k]) if weight == 1.0 else (weight * q[first], weight * qd[k])
     for position, k, weight in others:

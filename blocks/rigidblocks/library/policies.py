@@ -317,8 +317,9 @@ def _with_states(
     Args:
         nodes: Nodes.
         constants: Constants of the network.
-        starts: Start value of each new state by its name, which the function adds.
-        following: Name of the next value of each new state, which the function adds.
+        starts: Start values by state name, to which the function adds the new states.
+        following: Names of the next values by state name, to which the function adds the new
+            states.
     """
     for node in nodes:
         if node.operator not in ("LSTM", "GRU", "RNN"):

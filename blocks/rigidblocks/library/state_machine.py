@@ -354,7 +354,7 @@ def first_fraction(
 
     Args:
         guard: Disjunction of conjunctions of comparisons.
-        begin: Values by name at the begin of the interval.
+        begin: Values by name at the start of the interval.
         close: Values by name at the end of the interval.
     """
     first: Any = NEVER
@@ -369,7 +369,8 @@ def first_fraction(
 def _true_span(one: Comparison, begin: Mapping[str, Any], close: Mapping[str, Any]) -> Any:
     """Return the ends (low, high) of the part of an interval in which a comparison is true.
 
-    If the comparison is false in the whole interval, the function returns (NEVER, 0).
+    `begin` and `close` are the values by name at both ends of the interval. If the comparison is
+    false in the whole interval, the function returns (NEVER, 0).
     """
     g0, g1 = one.margin(begin), one.margin(close)
     change = g1 - g0
@@ -497,7 +498,7 @@ def _difference(high: Function, low: Function) -> Function:
 
 
 def _join(parts: list[list[list[Comparison]]], is_conjunction: bool) -> list[list[Comparison]]:
-    """Return the conjunction or the disjunction of guards in disjunctive normal form."""
+    """Return the conjunction or disjunction of the guards `parts`, in disjunctive normal form."""
     if not is_conjunction:
         return [one for part in parts for one in part]
     return reduce(lambda a, b: [[*left, *right] for left in a for right in b], parts)

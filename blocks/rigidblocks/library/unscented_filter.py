@@ -28,10 +28,10 @@ class UnscentedKalmanFilter(KalmanFilter):
 
     x (n,) and P (n, n) are the estimate and its covariance. L_i is column i of L, and Q T the
     covariance of the process noise per sample. The filter moves 2 n + 1 sigma points X_i through
-    the plant to Y_i. A second set of sigma points predicts the measured outputs and their
-    covariance. Its results are exact to the second order in the deviations; the results of
-    `ExtendedKalmanFilter` are exact to the first order. It computes the motion of the plant 2 n + 1
-    times per sample, with one RK4 step of each sigma point.
+    the plant to Y_i. A second set of sigma points predicts the measured outputs and the covariance
+    of these outputs. The results of the filter are exact to the second order in the deviations; the
+    results of `ExtendedKalmanFilter` are exact to the first order. The filter computes the motion
+    of the plant 2 n + 1 times per sample, with one RK4 step of each sigma point.
 
     Projected plants, such as plants with quaternions or closed loops, keep their constraints. The
     filter projects each sigma point and each estimate, and multiplies the covariance P by the
@@ -179,7 +179,7 @@ def unscented_moments(Y: Array, weight: float, centre: float) -> tuple[Array, Ar
 def semidefinite_cholesky(P: Array) -> Array:
     """Return the lower triangular factor L of P = L L^T, for a positive semidefinite matrix.
 
-    A pivot that is zero up to rounding errors has a zero column. The matrix may be traced.
+    If a pivot is zero up to rounding errors, the column of L is zero. The matrix may be traced.
     """
     L = np.zeros(P.shape).astype(P.dtype)
     for j in range(len(P)):

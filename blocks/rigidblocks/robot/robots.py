@@ -724,7 +724,10 @@ def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
 
 
 def _leg_coordinates(to: Array) -> Array:
-    """Return the two angles [rad] and the length [m] of a leg that ends at `to` (3,) [m]."""
+    """Return the two angles [rad] and the length [m] of a leg from its foot to the point `to`.
+
+    `to` (3,) [m] is relative to the foot.
+    """
     length = np.sqrt(to @ to)
     return np.array([np.arctan2(-to[1], to[2]), np.arcsin(to[0] / length), length])
 

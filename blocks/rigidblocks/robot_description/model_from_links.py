@@ -65,7 +65,7 @@ def _spring(spring: ParsedSpring, places: Places) -> PointSpring:
 
 
 def _point_on_body(place: Place, p: Array) -> tuple[float, float, float]:
-    """Transform a point from link coordinates to the coordinates of the link's body."""
+    """Transform a point p from link to body coordinates; `place` is the place of the link."""
     X = place.placement
     x, y, z = (X.r + X.E.T @ p).tolist()
     return x, y, z
@@ -88,7 +88,10 @@ def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
 
 
 def _tendons(listed: Assembly, numbers: Mapping[str, int]) -> tuple[JointTendon, ...]:
-    """Return the tendons with joint indices; reject a tendon along a fixed joint."""
+    """Return the tendons with joint indices; reject a tendon along a fixed joint.
+
+    `numbers` maps joint names to joint indices.
+    """
     for joints, one in listed.tendons:
         for joint in joints:
             if joint not in numbers:
@@ -247,7 +250,10 @@ def describe_robot(listed: Assembly) -> RobotDescription:
 def _number_joints(
     actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int]
 ) -> Actuator:
-    """Return an actuator with the indices of its joints; `names` are the names of the joints."""
+    """Return an actuator with the indices of the joints `names`.
+
+    `numbers` maps joint names to joint indices.
+    """
     first, *more = (numbers[name] for name in names)
     weights = (weight for _, weight in actuator.others)
     return actuator._replace(joint=first, others=tuple(zip(more, weights, strict=True)))
@@ -516,8 +522,8 @@ def _couplings(
 ) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
     """Return the couplings of the mimic joints, and warnings about the ignored couplings.
 
-    A mimic joint may follow another mimic joint. Its coupling then refers to the last source of the
-    chain, which is not a mimic joint.
+    `numbers` maps joint names to joint indices. A mimic joint may follow another mimic joint. The
+    coupling then refers to the last source of the chain, which is not a mimic joint.
     """
     if not listed.followings:
         return (), []
@@ -553,7 +559,10 @@ def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str])
 def _chain(
     listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
 ) -> tuple[str, float, float]:
-    """Return the last source of a chain of mimic joints, with the total ratio and offset."""
+    """Return the last source in the chain that begins at the mimic joint f.
+
+    The result also contains the total ratio and offset. `by_name` contains all mimic joints.
+    """
     source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
     while source in by_name:
         if source in seen:

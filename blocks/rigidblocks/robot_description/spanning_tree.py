@@ -108,9 +108,10 @@ def _load(c: Connection, followers: Container[str]) -> int:
 def split_bodies(listed: Assembly) -> Assembly:
     """Return the assembly in which every joint with joint properties is a tree joint.
 
-    If a loop joint has properties, a coupling or an actuator, the function splits its child. Each
-    half has half of the inertia. The loop joint becomes the tree joint of the new half, and a fixed
-    loop joint connects the halves. The motion of the mechanism does not change.
+    If a loop joint has properties, a coupling or an actuator, the function splits the child link of
+    the joint into two halves. Each half has half of the inertia. The loop joint becomes the tree
+    joint of the new half, and a fixed loop joint connects the halves. The motion of the mechanism
+    does not change.
 
     Raises:
         FormatError: The child has no mass, so its halves would have no inertia.

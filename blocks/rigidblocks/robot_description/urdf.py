@@ -355,7 +355,10 @@ def _places_at_rest(
 
 
 def _ball_constraint(element: Element, taken: Container[str]) -> Connection:
-    """Return the loop joint of a <drake:ball_constraint>, a ball joint between two points."""
+    """Return the loop joint of a <drake:ball_constraint>, a ball joint between two points.
+
+    The function selects a name that is not in `taken`.
+    """
     (one, p), (two, q) = _drake_ends(element)
     name = unused_name(f"{one or 'world'}_{two or 'world'}_ball", taken)
     Xp, Xs = xlt(p), xlt(q)
@@ -394,7 +397,10 @@ def _drake_ends(element: Element) -> tuple[tuple[str, Array], tuple[str, Array]]
 
 
 def _drake_part(element: Element, key: str, required: bool) -> Element:
-    """Return the child of a Drake extension with the tag NAME_key, for an extension NAME."""
+    """Return the child of a Drake extension NAME with the tag NAME_key.
+
+    If the child is missing and `required` is True, the function raises FormatError.
+    """
     name = f"{_local_name(element)}_{key}"
     found = [child for child in element.iterchildren("*") if _local_name(child) == name]
     if not found and required:

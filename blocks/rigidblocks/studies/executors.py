@@ -134,7 +134,7 @@ def make_worker(work: Task, wiring: Wiring, design: Design, run: Run) -> Worker:
 
 
 def run_with_retry(worker: Worker, numbers: Array) -> Row:
-    """Simulate a run, and repeat the simulation once if the run fails."""
+    """Simulate a run with the parameter values `numbers`; repeat it once if it fails."""
     row = worker(numbers)
     return worker(numbers) if row.error else row
 

@@ -598,7 +598,7 @@ def _base_combinations(replay: Replay, names: list[str], first: Array) -> BasePa
 
 
 def _values_near_start(replay: Replay, first: Array) -> Array:
-    """Return parameter values that differ from the initial estimates by 0.5 % to 1 %."""
+    """Return parameter values 0.5 % to 1 % away from the initial estimates `first`."""
     aside = np.random.default_rng(0).uniform(0.005, 0.01, len(first))
     moved = first + aside * np.where(first == 0.0, 1.0, np.abs(first))
     return np.asarray(np.clip(moved, *replay.bounds))

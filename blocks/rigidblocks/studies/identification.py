@@ -437,7 +437,10 @@ def identify(
 
 
 def _motion_arrays(model: Tree, **values: ArrayLike) -> dict[str, Array]:
-    """Return the measured arrays, and raise ValueError for wrong shapes and values."""
+    """Convert the measured q, qd, qdd and tau to checked float arrays, by name.
+
+    Raises ValueError for a wrong shape or a value that is not finite.
+    """
     arrays = {name: np.ascontiguousarray(value, dtype=float) for name, value in values.items()}
     n = len(arrays["q"]) if arrays["q"].ndim else 0
     for name, array in arrays.items():
@@ -456,7 +459,7 @@ def _motion_arrays(model: Tree, **values: ArrayLike) -> dict[str, Array]:
 def compiled_base_regressor(
     model: Tree, base: BaseParameters, terms: Sequence[str]
 ) -> CompiledBatch:
-    """Return the compiled columns `independent` of the regressor, for batches of (q, qd, qdd)."""
+    """Return the compiled regressor Y_b of the base parameters, for batches of (q, qd, qdd)."""
 
     def columns(q: Array, qd: Array, qdd: Array) -> dict[str, Array]:
         return {"Y": full_regressor(model, terms, q, qd, qdd)[:, base.independent]}

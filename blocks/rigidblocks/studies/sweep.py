@@ -251,7 +251,7 @@ class Record:
                     self._keep(*self._run(path, number, cells))
 
     def _run(self, path: Path, number: int, cells: list[str]) -> tuple[int, Row]:
-        """Parse line `number`: return run index and `Row`; raise ValueError for a damaged line."""
+        """Parse the cells of line `number` to run index and `Row`; raise ValueError if damaged."""
         first, n = 1 + self._design.table.shape[1], self.values.shape[1]
         damaged = ValueError(
             f"line {number} of '{path}' is damaged or changed; delete the line to repeat its run"
@@ -264,7 +264,7 @@ class Record:
         return k, Row(numbers[first - 1 :], cells[first + n])
 
     def _digest(self, cells: Sequence[str]) -> str:
-        """Return the checksum of a line of the .csv file, which is the last cell of the line."""
+        """Return the checksum of the cells of a .csv line; the line ends with this checksum."""
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 
@@ -463,7 +463,10 @@ def _run_missing(
     target: LocalWorkers | str,
     progress: bool,
 ) -> Sweep:
-    """Simulate the runs that are missing in the record `path`, on this machine or a cluster."""
+    """Simulate the runs that are missing in the record `path`, and add them to the record.
+
+    `target` is the number of threads and lanes of this machine, or the address of a cluster.
+    """
     wiring, first = work.system.wiring(), work.prepare_run()
     work.check(wiring, run_start_values(wiring, design, design.table[0]))
     key = _key(work, wiring, design)
@@ -508,7 +511,8 @@ def _local_rows(
 ) -> Iterator[dict[int, Row]]:
     """Simulate the runs `todo` on this machine, and yield their measures.
 
-    If an FMU runs Python, each thread uses its own child process.
+    `first` is a prepared run, and `here` contains the numbers of threads and lanes. If an FMU runs
+    Python, each thread uses its own child process.
     """
     with contextlib.ExitStack() as children:
         there = list[Child]()

@@ -323,8 +323,8 @@ def _pairs(
 ) -> dict[str, tuple[str, str]]:
     """Return the pairs of the sine and the cosine of the same angle, by variable name.
 
-    A pair contains the names of the variables for the sine and the cosine, in the order of their
-    computation. Each of the two names is a key of the pair.
+    A pair consists of the variable for the sine and the variable for the cosine, in the order of
+    computation. Both variable names are keys of the pair.
     """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands, _ in operations:

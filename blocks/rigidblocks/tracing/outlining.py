@@ -347,7 +347,7 @@ class _Use(NamedTuple):
         """Return the statement index and the target index of a value that the range computes.
 
         The statement index is relative to the start of the range. The result is None if another
-        range computes the value, or if its statement index is greater than `before`.
+        range computes the value, or if the statement index is greater than `before`.
         """
         k, target = self.function.defined.get(value, (-1, 0))
         return (k - self.start, target) if self.start <= k <= self.start + before else None

@@ -712,9 +712,9 @@ def directional(graph: Graph, n: int) -> Graph:
     """Return the graph of the directional derivatives J V of all outputs along n directions.
 
     J is the Jacobian of the output vector with respect to the input vector. The returned graph has
-    the inputs of `graph`, and an input `change` (inputs, n) with the directions V. Its output
-    `change` (outputs, n) is J V. The derivatives are exact, as in `jacobian`. One pass in forward
-    mode computes all directions.
+    the inputs of `graph`, and an input `change` (inputs, n) with the directions V. The output, also
+    named `change` (outputs, n), is J V. The derivatives are exact, as in `jacobian`. One pass in
+    forward mode computes all directions.
     """
     size = graph.function.size1_in(0)
     x, V = ca.SX.sym("x", size), ca.SX.sym("V", n, size)
@@ -729,7 +729,7 @@ def directional(graph: Graph, n: int) -> Graph:
 def adjoint(graph: Graph) -> Graph:
     """Return the graph of J^T l, with the Jacobian J of all outputs and multipliers l (outputs,).
 
-    The returned graph has the inputs of `graph`, and an input `multipliers` with l. Its output
+    The returned graph has the inputs of `graph`, and an input `multipliers` with l. The output
     `slopes` (inputs,) is J^T l. The derivatives are exact, as in `jacobian`, and one pass in
     reverse mode computes them.
     """

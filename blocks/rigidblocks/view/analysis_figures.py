@@ -92,8 +92,7 @@ def plot_energy(
     Args:
         result: Result of the run.
         energy: Name of the energy signal.
-        works: Pairs of the names of a force and the related position, such as ("pd.tau",
-            "robot.q").
+        works: Pairs of names: a force and the conjugate position, such as ("pd.tau", "robot.q").
         path: Path to save the figure, if given.
     """
     gained = np.ravel(result[energy]) - float(np.ravel(result[energy])[0])
@@ -114,10 +113,10 @@ def plot_energy(
 def work(result: Result, force: str, position: str) -> Array:
     """Return the work (n,) [J] of a force from the start of the run to each of the n samples.
 
-        W_n = sum_k<n f_k (q_k+1 - q_k)
+    W[i] = sum_k<i f[k] (q[k+1] - q[k])
 
-    The force f_k is constant between two samples. `force` and `position` are the names of the
-    signals f and q.
+    The force f[k] is constant between the samples k and k + 1. `force` and `position` are the names
+    of the signals f and q.
     """
     f, q = curves_of(result, force), curves_of(result, position)
     return np.append(0.0, np.cumsum(np.sum(f[:-1] * np.diff(q, axis=0), axis=1)))
@@ -186,7 +185,10 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
-    """Plot the next inner step size [s] and the last error, over the tolerance, of each part."""
+    """Plot the size of the next inner step [s] and the last error of each part over time.
+
+    The error is divided by the tolerance.
+    """
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
         axes[0].semilogy(result.time, length, lw=0.8, label=f"next inner step of {name}")

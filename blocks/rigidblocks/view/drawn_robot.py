@@ -149,8 +149,8 @@ def semi_axes(m: float, I: Array) -> tuple[Array, Array]:
 
         I_x = m (b^2 + c^2) / 5
 
-    m is the mass of the ellipsoid, and I (3, 3) the inertia about the centre. The rotation (3, 3)
-    transforms body to ellipsoid coordinates.
+    The equations for I_y and I_z are analogous. m is the mass of the ellipsoid, and I (3, 3) the
+    inertia about the centre. The rotation (3, 3) transforms body to ellipsoid coordinates.
     """
     principal, axes = np.linalg.eigh(I)
     squares = 2.5 / m * (float(np.sum(principal)) - 2.0 * principal)
@@ -299,7 +299,7 @@ class DrawnRobot:
 
     @cached_property
     def open(self) -> Graph:
-        """Graph of the loop closure errors (nc,) [rad, m] and their Jacobian (nc, n).
+        """Expression graph of the loop closure errors (nc,) [rad, m] and their Jacobian (nc, n).
 
         The errors are functions of `variables` (n,). The column of the time in the Jacobian is
         zero, because the time is constant while the page closes the loops.
@@ -444,9 +444,10 @@ def _normal(model: Tree) -> Array | None:
 
 
 def pose_numbers(X: Any) -> Array:
-    """Return the 12 numbers of a pose: the rotation matrix E^T by rows, and the position r [m].
+    """Return the 12 numbers of a pose: the row-major rotation matrix, then the position [m].
 
-    X is the transform from base to body coordinates.
+    The rotation matrix transforms body to base coordinates, and the position is that of the body
+    origin in base coordinates. X is the transform from base to body coordinates.
     """
     E, r = X.E, X.r
     if len(r) == 2:

@@ -249,7 +249,7 @@ class LatestEvent:
 
 
 class CpuThrottle:
-    """Limiter that pauses a thread, so that it uses at most 1/300 of the program's CPU time.
+    """Limiter that pauses a thread, so that it uses at most 1/300 of the CPU time of the program.
 
     A pause is at most 0.35 s.
     """

@@ -31,7 +31,7 @@ _ROUNDING = 1e-14  # rounding error of a sum, relative to its terms; found by tr
 class Complementarity(NamedTuple):
     """Solution lam (n,) and w = M lam + d (n,) of a complementarity problem.
 
-    `active` (n,) is a mask of independent contacts that together transmit the whole force. It
+    `active` (n,) is a mask of independent contacts that together transmit the whole force. The mask
     includes all contacts with lam > 0. Contacts with w = lam = 0 extend the mask to a maximal
     independent set (RBDA 11.5). `feasible` is False if no solution exists; lam and w are then the
     last iterates. `unique` is True if lam is the only solution, and None if the solver does not
@@ -236,9 +236,10 @@ def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
 
 
 def _complete_basis(A: Array, basis: Sequence[int], closed: Array) -> Array:
-    """Extend a basis to a maximal independent set of closed contacts; return its mask (n,).
+    """Extend `basis` to a maximal independent set of the closed contacts; return its mask (n,).
 
-    Contact j is independent if its Schur complement exceeds `DEPENDENT` (RBDA 11.5).
+    A (n, n) is the scaled Delassus matrix. Contact j is independent if its Schur complement exceeds
+    `DEPENDENT` (RBDA 11.5).
     """
     chosen = list(basis)
     for j in np.flatnonzero(closed & ~_mask(chosen, len(A))):

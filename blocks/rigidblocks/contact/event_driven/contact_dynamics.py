@@ -115,7 +115,10 @@ def _jacobians(model: Model, q: Array, contacts: Sequence[AnyContact]) -> dict[i
 def _joint_forces(
     contact: PointContact, D: Array, poses: Sequence[Any], J: Mapping[int, Array]
 ) -> Array:
-    """Return the joint forces (nv, k) of unit contact forces along the columns of D (3, k)."""
+    """Return the joint forces (nv, k) of unit contact forces along the columns of D (3, k).
+
+    `poses` and J are the poses and the Jacobians (6, nv) of the bodies.
+    """
     N = np.concatenate([cross(contact.point, D), D])
     sides = ((contact.successor, 1.0), (contact.predecessor, -1.0))
     return np.asarray(sum(s * (J[b].T @ poses[b].force(N)) for b, s in sides if b >= 0))
@@ -151,7 +154,7 @@ def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContac
 
 
 def _separation_bias(c: PointContact, v: Sequence[Array], a: Sequence[Array]) -> Any:
-    """Return the separation acceleration [m/s^2] of a contact at qdd = 0.
+    """Return the separation acceleration [m/s^2] of a contact c at qdd = 0.
 
     v and a are the velocities and the velocity-product accelerations of all bodies, in base
     coordinates.

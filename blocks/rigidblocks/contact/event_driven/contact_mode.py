@@ -271,7 +271,11 @@ _Column = tuple[int, Array, float]
 
 
 def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return one column of G per pressed contact, for normal force and sliding friction."""
+    """Return a column of the matrix G (`phase_forces`) for each pressed contact.
+
+    The column contains the forces of the contact for a unit normal force: this force and, if the
+    contact slips, the friction force.
+    """
     columns, D = list[_Column](), equation.D
     for i in phase.pressed:
         column = np.zeros(len(equation.d))
@@ -373,7 +377,7 @@ def beginning_phase(
         tau: Joint forces (nv,).
         contacts: All contacts.
         closed: Indices of the closed contacts.
-        h: Step size of the integrator [s]. It determines the speed `Phase.slow` that a contact may
+        h: Step size of the integrator [s]. The speed `Phase.slow` is the speed that a contact may
             lose in two steps. The integrator resolves the friction direction only above this speed.
 
     Raises:
@@ -416,7 +420,10 @@ def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> 
 
 
 def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
-    """Return the indices of contacts with friction whose sliding velocity counts as zero."""
+    """Return the indices of contacts with friction whose sliding velocity counts as zero.
+
+    h is the step size of the integrator [s].
+    """
     least = max(10 * SPEED_TOLERANCE, _STOPPED * _slow_speed(equation, h))
     return [i for i, xy in equation.D.xy.items() if np.hypot(*equation.w[xy]) <= least]
 
@@ -446,8 +453,8 @@ def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
 def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
     """Return the contact mode if contacts have friction.
 
-    The function corrects one contact at a time. If the corrections find no possible mode and all
-    contacts start from rest, the function uses Gauss-Seidel sweeps.
+    The search starts with the mode `first` and corrects one contact at a time. If the corrections
+    find no possible mode and all contacts start from rest, the function uses Gauss-Seidel sweeps.
     """
     phase, possible = _pivot_modes(equation, first)
     if not (possible or first.slip):
@@ -502,7 +509,9 @@ def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
 
 
 def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Change the mode of one contact with an impossible force or acceleration; return the new mode.
+    """Change the mode of one contact with an impossible force or acceleration; return the mode.
+
+    lam (r,) and a (r,) are the forces and accelerations of `phase_forces`.
 
     The result is None if the contact mode is possible.
     """

@@ -178,7 +178,8 @@ def collision_with_friction(
 def _cone_impulse(M: Array, w: Array, e: Any, mu: Any) -> Array:
     """Return the impulse (z, x, y) of a collision with friction at one point.
 
-    w (3,) is the relative velocity of the bodies before the collision.
+    M (3, 3) maps impulses to velocity changes, and e is the coefficient of restitution. w (3,) is
+    the relative velocity of the bodies before the collision.
     """
     stick, arrest = (positive_solution(M, -w * np.array([1.0 + r, 1.0, 1.0])) for r in (e, 0.0))
     if isinstance(mu, float) and np.isinf(mu):
@@ -264,8 +265,8 @@ def impact_impulse(
     - newton: an approaching contact separates at the velocity -e w_z if its impulse is positive. If
       its impulse is zero, -e w_z is the minimum separation velocity;
     - poisson: the compression is a plastic impact. The restitution then adds e times the normal
-      impulse of the compression to each contact. It adds a larger impulse only if the contact would
-      not separate otherwise;
+      impulse of the compression to each contact. The added impulse is larger only if the contact
+      would otherwise not separate;
     - sequence: repeated two-body collisions in contact order, until no contact approaches, as in
       Newton's cradle. A plastic impact stops contacts that still approach after 2 n rounds. This
       law does not support friction.
@@ -323,7 +324,9 @@ def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solv
 
 
 def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int) -> Array:
-    """Return the impulse lam if no contact approaches after it, otherwise the plastic impulse.
+    """Return the impulse lam if no contact approaches after it, otherwise the impulse `plastic`.
+
+    w are the contact velocities before the impulse, and n is the number of contacts.
 
     The tolerance is 1e-3 of the velocities; it was found by trial.
     """
@@ -334,8 +337,9 @@ def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int)
 def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
     """Return the total impulses (n,) of successive single-contact collisions (RBDA Eq 11.65).
 
-    Each contact has one collision, in contact order; the sequence is repeated 2 n times. The
-    last step is a plastic impact of all contacts.
+    M and w are the matrix and the contact velocities before the impact, e the restitution. Each
+    contact has one collision, in contact order; the sequence is repeated 2 n times. The last step
+    is a plastic impact of all contacts.
     """
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):
@@ -504,7 +508,7 @@ def _minimum_velocity(
     """Return the lower bounds (n,) [m/s] of the separation velocities at the end of a step.
 
     `free` (n,) are the velocities without contact impulses, and `parting` (n,) the velocities of
-    the penetration correction.
+    the penetration correction. h is the step size [s] and e the coefficient of restitution.
     """
     rebound = maximum(-e * velocity_before, 0.0)
     apart = select(

@@ -30,8 +30,8 @@ class Clocks:
     the time until the next tick of a countdown clock. A triggered input clock is an input of the
     part. If this input is true, the clock ticks once, at the beginning of the communication step.
 
-    The C loop reads and changes the arrays of this class. It contains the methods `tick`,
-    `look_ahead`, `begin_step` and `read` as C functions.
+    The C loop reads and changes the arrays of this class. The methods `tick`, `look_ahead`,
+    `begin_step` and `read` have equivalent C functions in the C loop.
     """
 
     def __init__(self, fmi: Interface, given: PortValues, results: PortValues, has_events: bool):

@@ -74,7 +74,7 @@ _STEP = -1  # key of the state that `save` stores
 
 
 class EventCount:
-    """Number of the events of a communication step, and of the events at one time.
+    """Counter of the events in a communication step, and of the events at the same time.
 
     The C loop counts the events in the same way.
     """
@@ -83,7 +83,10 @@ class EventCount:
         self._time, self._at_time, self._in_step = 0.0, 0, 0
 
     def add(self, t: float, close: float) -> int:
-        """Count an event at the time t [s]; return a status other than 0 for too many events."""
+        """Count an event at the time t [s]; return a status other than 0 for too many events.
+
+        Events at most `close` [s] apart count as events at the same time.
+        """
         if self._at_time == 0 or t > self._time + close:
             self._time, self._at_time = t, 0
         self._at_time += 1
@@ -423,7 +426,10 @@ class RunningFmu(Instance):
         return ctypes.cast(self.fmi.find_function(function)[1], ctypes.c_void_p).value or 0
 
     def _judge_values(self, number: int, call: int, status: int) -> None:
-        """Raise FmuError if the C loop failed to set or get a group of values."""
+        """Raise FmuError if the C loop failed to set or get the group of values `number`.
+
+        `call` is the code of the C call.
+        """
         if call == GET:
             self.results.variable_groups[number].judge("Get", status)
         else:
@@ -439,7 +445,7 @@ class RunningFmu(Instance):
         self.fmi.judge(self.fmi.prefix + CLOCK_CALLS[call], status)
 
     def _check_count(self, excess: int, dt: float) -> None:
-        """Raise FmuError for the status of too many events in a step; do nothing for 0."""
+        """Raise FmuError for a nonzero status `excess` of `EventCount.add`, in a step of dt [s]."""
         if excess == MANY_EVENTS:
             raise self.fmi.refuse(
                 f"it has more than {EVENTS} events at the same time{self._cause_of_events}"
@@ -449,7 +455,7 @@ class RunningFmu(Instance):
 
     @property
     def _cause_of_events(self) -> str:
-        """Text that explains events at the same time, for an error message."""
+        """Probable cause of too many events at the same time, for an error message."""
         return ""
 
     def _many_updates(self) -> FmuError:

@@ -54,8 +54,8 @@ _WARNINGS = 10  # maximum number of logged warnings of an instance
 class FmuLog:
     """Log of an FMU instance.
 
-    The object stores the latest messages. It also writes warnings to the log `rigidblocks`. `clock`
-    (1,) contains the time of the current step [s], or NaN before the first step.
+    The object stores the latest messages. It also passes warnings to the logger `rigidblocks`.
+    `clock` (1,) contains the time of the current step [s], or NaN before the first step.
     """
 
     def __init__(self, part: str):
@@ -379,7 +379,7 @@ class Interface(abc.ABC):
 
     @property
     def stop(self) -> tuple[bool, float]:
-        """Pair of FMI arguments: `stopTimeDefined` and `stopTime` [s] (0 if it is not known)."""
+        """FMI arguments `stopTimeDefined` and `stopTime` [s]; the time is 0 if it is not known."""
         is_known = isfinite(self.stop_time)
         return is_known, self.stop_time if is_known else 0.0
 
@@ -551,7 +551,10 @@ class Interface(abc.ABC):
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
     def check_end(self, terminates: Any, source: str = "terminateSimulation") -> None:
-        """Raise FmuError if the FMU requests the end of the simulation (`terminates` is true)."""
+        """Raise FmuError if the FMU requests the end of the simulation (`terminates` is true).
+
+        `source` is the name of the FMI variable that contains the request, for the message.
+        """
         if terminates:
             raise self.refuse(f"it requests the end of the simulation ({source})")
 

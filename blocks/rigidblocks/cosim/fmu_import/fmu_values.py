@@ -40,7 +40,7 @@ _C_TYPES = (
 class PortValues:
     """Port values of an FMU. The array `flat` contains all values; its address never changes.
 
-    `groups` contains the groups of all ports, and `variable_groups` the groups without clocks.
+    `groups` contains the groups of all ports. `variable_groups` omits the groups of clocks.
     """
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):

@@ -717,7 +717,7 @@ class ExchangeInstance(RunningFmu):
         self._set_held()
 
     def _integrate_to_event(self, s: float, end: float) -> float:
-        """Integrate to the next event or to `end`, and return the reached time.
+        """Integrate from the time s to the next event or to `end`, and return the reached time.
 
         All times are relative to the start of the communication step.
         """
@@ -747,7 +747,10 @@ class ExchangeInstance(RunningFmu):
         self._update(t)
 
     def _update(self, t: float, first: bool = False) -> None:
-        """Handle an event in event mode, and return to continuous-time mode."""
+        """Handle an event at the time t [s] in event mode, and return to continuous-time mode.
+
+        If `first` is true, the states and nominal values are read even without a reported change.
+        """
         nominals, states, next_event = self._handle_event(t, self._close)
         self.fmi.call("EnterContinuousTimeMode")
         if nominals or first:

@@ -103,7 +103,7 @@ class WiredPart:
     def start_relations(self) -> tuple[StartRelation, ...]:
         """Start relations of the block, with the names in the system.
 
-        The factor of a hidden parameter is a number.
+        If a factor is a hidden parameter, its start value replaces the name of the parameter.
         """
         block, found = self.memory.block, list[StartRelation]()
         constants = {port.name: port.start for port in block.parameters} | self.start

@@ -65,8 +65,9 @@ def ordered_components(
 ) -> tuple[tuple[str, ...], ...]:
     """Return the strongly connected components of a graph in topological order.
 
-    Each component follows the components that it reads. `preferred` maps nodes to further nodes
-    that they should follow. The function ignores `preferred` if it contradicts the dependencies.
+    Each component follows the components that it reads. `preferred` maps a node to further
+    nodes that should precede this node. The function ignores `preferred` if it contradicts the
+    dependencies.
     """
     group_of = {name: tuple(sorted(group)) for name, group in components_by_node(reads).items()}
     graph = {
@@ -96,8 +97,8 @@ def has_cycle(reads: Mapping[T, Collection[T]]) -> bool:
 def reachable(node: T, reads: Mapping[T, set[T]], within: Collection[T] | None = None) -> set[T]:
     """Return the nodes that a node reads, directly or through other nodes.
 
-    If `within` is given, paths through other nodes are ignored. The result contains `node` only if
-    the node is in a cycle.
+    If `within` is given, only nodes in `within` are found and only paths through these nodes count.
+    The result contains `node` only if the node is in a cycle.
     """
     found, more = set[T](), [node]
     while more:

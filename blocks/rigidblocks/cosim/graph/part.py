@@ -191,7 +191,8 @@ class Part:
         has_own_library: True if the FMU shares its library with no other instance.
         time_limit: Time limit of each call of an isolated or remote FMU [s].
         rtol: Relative tolerance of an FMU for co-simulation.
-        dt: Communication step [s], a multiple of the step of the run, or None for that step.
+        dt: Communication step of the part [s], a multiple of the communication step of the run;
+            None for the communication step of the run.
     """
 
     name: str

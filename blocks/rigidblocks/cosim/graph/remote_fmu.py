@@ -134,7 +134,7 @@ def key_in(path: Path) -> bytes:
 
 
 def set_socket_options(link: socket.socket) -> None:
-    """Send small messages without delay, and detect a lost connection after about 10 s."""
+    """Set a socket to send small messages at once and to detect a lost connection in about 10 s."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):

@@ -573,7 +573,7 @@ def _check_open_units(wiring: Wiring) -> None:
 
 
 def _open_ports(component: Any) -> frozenset[str]:
-    """Return the names of the ports without a unit, because the parameter `unit` is empty.
+    """Return the names of the ports whose unit is unknown because the parameter `unit` is empty.
 
     The result is empty if the parameter is not empty, or if these ports differ in shape.
     """

@@ -692,7 +692,10 @@ class Wiring:
 
 
 def _add_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
-    """Add a dependency group to the graph, with an extra node if this reduces the edge count."""
+    """Add a dependency group of the part `name` to the graph.
+
+    An extra node (name, "group", *number) is added if it reduces the number of edges.
+    """
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -763,7 +766,10 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if a part depends only on parts in a cycle with it, among the parts `left`."""
+    """Return True if each part in `left` on which a part depends is in a cycle with this part.
+
+    `waits` maps each part to the parts on which it depends directly.
+    """
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 
@@ -778,7 +784,7 @@ def _runs(connection: Connection) -> Iterator[Wire]:
 
 
 def _slice_conversion(given: Conversion, part: slice) -> Conversion | None:
-    """Return the conversion of the elements `part`, or None if it does not change the values."""
+    """Return the conversion of the elements in the slice `part`; None if it changes no values."""
     factor, offset, table = given.factor[part], given.offset[part], given.table
     changes = table or np.any(factor != 1.0) or np.any(offset)
     return Conversion(factor, offset, table) if changes else None

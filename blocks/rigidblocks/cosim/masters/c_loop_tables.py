@@ -210,7 +210,7 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of n variables, as converted in Python most recently.
+    """Strings or binary values of n FMU variables at their last conversion in Python.
 
     `numbers` (n,) contains the hashes of the values, which ports store as numbers. `known` (n,)
     contains the address of each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are

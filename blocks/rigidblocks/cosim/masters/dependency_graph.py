@@ -59,11 +59,11 @@ class Links:
 
     `where` maps each output to the slice of its elements. `held` (n,) marks the outputs that change
     only at samples and events, or depend only on such outputs. `algebraic` (n,) marks the outputs
-    with direct feedthrough. `owner` contains the part of each output, and `nominal` its nominal
-    value. `groups` contains the strongly connected components of the parts; each component follows
+    with direct feedthrough. `owner` contains the part and `nominal` the nominal value of each
+    output. `groups` contains the strongly connected components of the parts; each component follows
     the components that it reads. `samplers` contains the parts whose `only_samples` is true.
-    `stateless` contains these parts and the blocks without continuous states, which read held
-    outputs at the end of a step.
+    `stateless` contains the parts in `samplers` and the blocks without continuous states. All parts
+    in `stateless` read held outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -321,7 +321,10 @@ class InterfaceEquations:
         )
 
     def _update(self, step: Array, change: Array, slow: bool) -> None:
-        """Apply Broyden's update to the Jacobian, or discard it if the convergence is slow."""
+        """Apply Broyden's update to the Jacobian; discard the Jacobian if the convergence is slow.
+
+        `change` is the change of the residual by the step.
+        """
         assert self._slopes is not None
         self._trusts = self._trusts and not slow
         off = change - self._slopes @ step
@@ -348,7 +351,8 @@ class InterfaceEquations:
     ) -> tuple[Array, Array]:
         """Halve the step up to eight times until the residual decreases.
 
-        Returns the step, and the residual after the step.
+        `new` is the residual after the full step, and `size` is the norm of the residual before the
+        step. Returns the step, and the residual after the step.
         """
         for _ in range(8):
             if _size(new) < size:

@@ -352,8 +352,9 @@ class Extrapolation:
     def coefficients(self, new: Array, columns: Array, known: Array) -> Array:
         """Return the polynomial coefficients of the outputs with the indices `columns`.
 
-        The Boolean array `known` marks outputs with known values `new` at the end of the step.
-        Their polynomials also interpolate these values, so the degree is higher by one.
+        `new` contains all outputs at the end of the step. The Boolean array `known` marks the
+        outputs in `columns` whose values in `new` are known. The polynomials of these outputs also
+        interpolate the values in `new`, so their degree is higher by one.
         """
         c: Array = self.c[:, columns]
         missing = np.where(known, new[columns] - self.end[columns], 0.0)

@@ -524,7 +524,10 @@ class Plan:
         return self._share_code(replace(self, wiring=wiring, schedule=schedule), *unchanged)
 
     def _share_code(self, plan: "Plan", *others: str) -> "Plan":
-        """Copy the compiled code and other cached properties to another plan; return that plan."""
+        """Copy the compiled code and other cached properties to another plan; return that plan.
+
+        `others` are the names of further cached properties to copy.
+        """
         for name in ("steppers", "fused", "links", "bonds", "spans", "content", *others):
             if name in vars(self):
                 vars(plan)[name] = vars(self)[name]

@@ -343,7 +343,7 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """Return the port for a signal of a result file; an FMU may have defined its units."""
+    """Return the port for a signal of a result file; unknown units, as of FMUs, are accepted."""
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)

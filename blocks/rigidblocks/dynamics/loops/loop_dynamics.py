@@ -370,8 +370,8 @@ def closed_loop_dynamics(
         T_stab: Time constant [s] of the Baumgarte stabilization (`baumgarte`). None disables the
             stabilization; use `project` to remove errors.
         loop_tau: Forces of active loop joints (`active_forces`).
-        tree: Model with the equation of motion of `model` that needs fewer operations
-            (`equivalent`).
+        tree: Equivalent model, which needs fewer operations for the same equation of motion
+            (`equivalent`). By default `model`.
         method: Name of one of the `SOLVERS`.
         transmissions: Rotors and gears. H contains the rotor inertia on its diagonal. The gear
             constraints follow the loop constraints, and their forces are the last elements of lam.

@@ -399,7 +399,10 @@ _ENTRIES: Mapping[str, Any] = {
 
 
 def _entries_of(element: Element, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the source and target of each entry of a mapping transformation."""
+    """Yield the source and target of each entry of a mapping transformation.
+
+    `kind` is the XML name of the transformation.
+    """
     sources = set()
     for entry in find_all(element, "ssc:MapEntry"):
         source, target = entry.get("source"), entry.get("target")

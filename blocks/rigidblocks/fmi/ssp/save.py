@@ -103,7 +103,7 @@ def save_system(
 
 
 def _check_run(t_start: float, t_stop: float | None, dt: float | None) -> None:
-    """Raise ValueError for an invalid default experiment, or if dt does not divide its duration."""
+    """Raise ValueError for an invalid time span, or if dt does not divide the time span."""
     if dt is not None and not (isfinite(dt) and dt > 0):
         raise ValueError(f"dt must be finite and positive, not {dt} s")
     if t_stop is not None:

@@ -291,7 +291,7 @@ def _join(path: str, name: str) -> str:
 def _places(
     place: Place, path: str, opened: tuple[tuple[str, str], ...]
 ) -> Iterator[tuple[str, Place]]:
-    """Yield an element and its descendants, with their paths.
+    """Yield the element `place` and its descendants, with their paths.
 
     `opened` contains the identities of the enclosing systems. A component that refers to an
     enclosing system is an error.

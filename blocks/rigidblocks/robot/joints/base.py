@@ -197,8 +197,8 @@ class Joint(abc.ABC):
     def singular(self, q: Array) -> str:
         """Return an explanation if the joint is singular at q (nq,), else an empty string.
 
-        A configuration close to a singularity counts as singular if rounding makes the results
-        useless. q contains floats, not traced scalars.
+        A configuration close to a singularity counts as singular if rounding errors dominate the
+        results. q contains floats, not traced scalars.
         """
         del q
         return ""
