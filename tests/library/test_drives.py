@@ -259,6 +259,13 @@ WINDUP = {
 }
 
 
+def test_effort_of_a_drive_without_a_motor_limits_the_forces_of_the_other_drives():
+    drives = Drive("a", "joint1", TorqueMotor()), Drive("limit", "joint1", effort=0.5)
+    y = outputs(RobotPlant(planar2(), elements=drives), a_command=3.0)
+    bounded = outputs(RobotPlant(planar2()), tau=[0.5, 0.0])
+    assert_allclose(y["qdd"], bounded["qdd"], rtol=1e-12)
+
+
 @pytest.mark.parametrize("name", list(WINDUP))
 def test_servo_does_not_wind_up_at_the_torque_limit_of_the_drive(name):
     # the limit of the drive has the effect of an equal force_max of the servo

@@ -857,6 +857,30 @@ def test_actuator_forces_of_mjcf_robots_match_mujoco(read, rng):
         assert_allclose(tau, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
 
 
+def test_force_limit_of_a_joint_includes_the_force_of_a_tendon(read):
+    # MuJoCo limits the sum of the actuator forces at joint j, not the forces at joint k
+    world = ROBOTS["hinges"].replace('name="j"', 'name="j" actuatorfrcrange="-2 2"')
+    motors = """<motor name="m" tendon="pull" gear="30"/><motor name="n" joint="k"/>"""
+    text = mjcf(world, f"{PULL}<actuator>{motors}</actuator>")
+    plant, there = described_plant(read(text), actuators=True), mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(there)
+    p = Record({port.name: port.start for port in plant.parameters})
+    for u in ([0.5, 0.2], [-0.5, 0.2], [0.05, -3.0]):
+        data.ctrl[:] = u
+        mujoco.mj_forward(there, data)
+        inputs = Record({"m_command": u[0], "n_command": u[1], "tau": np.zeros(2)})
+        tau = plant.force_elements.drive_forces(np.zeros(2), np.zeros(2), Record({}), p, inputs)
+        assert_allclose(tau, data.qfrc_actuator, rtol=1e-12)
+
+
+def test_unsymmetric_force_limit_of_a_joint_is_reported(read):
+    world = ROBOTS["hinges"].replace('name="j"', 'name="j" actuatorfrcrange="-2 5"')
+    robot = read(mjcf(world))
+    assert robot.joint_properties.effort[0] == 2.0
+    expected = "joint 'j' has an unsymmetric actuatorfrcrange; the limit of its force is 2"
+    assert expected in robot.warnings
+
+
 def test_mjcf_actuators_drive_the_joints_of_a_floating_base_robot(read):
     more = '<actuator><motor name="m" joint="lift" gear="3"/></actuator>'
     robot = read(mjcf(ROBOTS["free"].replace('type="slide"', 'name="lift" type="slide"'), more))

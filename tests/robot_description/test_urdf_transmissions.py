@@ -98,6 +98,14 @@ def test_joint_torques_of_a_transmission_have_the_power_of_its_motors(kind, form
     )
 
 
+def test_effort_limit_of_a_joint_bounds_its_force_from_a_differential(tmp_path):
+    # without limits the joint torques are A^T torque = (200, 0); the file permits 100 at joint1
+    robot = load(tmp_path, ros1("DifferentialTransmission"))
+    driven = outputs(described_plant(robot, actuators=True), m1_command=1.0, m2_command=-1.0)
+    bounded = outputs(described_plant(robot), tau=[100.0, 0.0])
+    assert_allclose(driven["qdd"], bounded["qdd"], rtol=1e-12)
+
+
 SIMPLE = (
     '<transmission name="t{0}">{1}<joint name="{2}">{3}</joint>'
     '<actuator name="m{0}">{4}</actuator></transmission>'

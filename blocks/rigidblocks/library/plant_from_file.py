@@ -222,7 +222,8 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 
     The name of a drive is the name of the actuator, with an underscore instead of each character
     that an identifier cannot contain. The effort limits in the file limit the total force of the
-    drives at each joint.
+    drives at each joint. For joints that only sums of joint positions move, the result contains
+    drives without a motor, which have the limits of these joints.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -230,19 +231,33 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     if not robot.actuators:
         raise ValueError(f"robot '{robot.model.name}' has no supported actuators in its file")
     drives, taken = list[Drive](), set[str]()
+    joints, summed, limited = robot.model.joint_names, dict[int, None](), set[int]()
     for one in robot.actuators:
         name = unused_name(_identifier(one.name, "actuator"), taken)
         taken.add(name)
-        joint: str | JointSum = robot.model.joint_names[one.joint]
-        effort = float(robot.joint_properties.effort[robot.model.v_slices[one.joint]][0])
+        joint, limit = joints[one.joint], _effort_limit(robot, one.joint)
+        motor, gearbox = _described_motor(one), Gearbox(one.gear)
         if one.others:
             indices, weights = zip((one.joint, 1.0), *one.others, strict=True)
-            joint = JointSum(tuple(robot.model.joint_names[k] for k in indices), weights)
-            effort = np.inf  # a limit of one joint does not limit the force along the sum
-        motor = _described_motor(one)
-        limit = effort if np.isfinite(effort) else None
-        drives.append(Drive(name, joint, motor, Gearbox(one.gear), effort=limit))
+            along = JointSum(tuple(joints[k] for k in indices), weights)
+            drives.append(Drive(name, along, motor, gearbox))
+            summed |= dict.fromkeys(indices)
+        else:
+            drives.append(Drive(name, joint, motor, gearbox, effort=limit))
+            limited.add(one.joint)
+    for k in summed:
+        limit = _effort_limit(robot, k)
+        if limit is not None and k not in limited:
+            name = unused_name(f"{_identifier(joints[k], 'joint')}_effort", taken)
+            taken.add(name)
+            drives.append(Drive(name, joints[k], effort=limit))
     return tuple(drives)
+
+
+def _effort_limit(robot: RobotDescription, joint: int) -> float | None:
+    """Return the limit of the force of a joint [N m or N], or None without a limit."""
+    effort = float(robot.joint_properties.effort[robot.model.v_slices[joint]][0])
+    return effort if np.isfinite(effort) else None
 
 
 def _described_motor(actuator: Actuator) -> Motor:

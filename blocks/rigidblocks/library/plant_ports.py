@@ -406,11 +406,15 @@ class Elements:
 
     @cached_property
     def _efforts(self) -> dict[int, float]:
-        """Limit of the total force of all drives at a joint, by index in qd."""
+        """Limit of the total force of all drives at a joint, by index in qd.
+
+        Drives without a force, such as rotors, also limit the forces of the other drives.
+        """
         efforts: dict[int, float] = {}
-        for drive, place in zip(self.drives, self._drive_places, strict=True):
-            if drive.effort is not None:
-                k = place[0][1]
+        for drive in self._every_drive:
+            line = drive.line
+            if drive.effort is not None and not isinstance(line, JointSum):
+                k = line.variables(self.model)[1]
                 efforts[k] = min(drive.effort, efforts.get(k, np.inf))
         return efforts
 

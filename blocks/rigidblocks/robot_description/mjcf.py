@@ -636,7 +636,11 @@ class _Reader:
         if m.jnt_limited[j]:
             values |= {"lower": m.jnt_range[j, 0] - ref, "upper": m.jnt_range[j, 1] - ref}
         if m.jnt_actfrclimited[j]:
-            values["effort"] = np.abs(m.jnt_actfrcrange[j]).min()
+            lower, upper = np.abs(m.jnt_actfrcrange[j])
+            values["effort"] = min(lower, upper)
+            if lower != upper:
+                text = f"joint '{self.joint[j]}' has an unsymmetric actuatorfrcrange"
+                self.warnings.append(f"{text}; the limit of its force is {values['effort']:g}")
         rest = m.qpos_spring[m.jnt_qposadr[j]] - ref
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
 
