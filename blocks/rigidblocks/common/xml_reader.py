@@ -258,7 +258,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the transforms to the frames at the origins; an identity is the constant SAME."""
+    """Return the transforms to the frames at the origins; the constant SAME stands for identity."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}

@@ -145,7 +145,7 @@ def _is_traced(component: object) -> bool:
 
 
 def _continuous_poles(wiring: Wiring) -> Array:
-    """Return the poles [1/s] of the system without hold; an empty array for sampled parts."""
+    """Return the poles [1/s] of the system without hold; an empty array if a part is sampled."""
     system = System()
     system.parts, system.connections = dict(wiring.parts), list(wiring.connections)
     with contextlib.suppress(ValueError):

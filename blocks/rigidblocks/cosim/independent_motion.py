@@ -101,7 +101,7 @@ def move_independently(
 
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
-    """Return the condition number of the coordinates at q, which is large near singularities."""
+    """Return the condition number of the coordinates at q; it is large near a singularity."""
     return coordinate_condition(coordinates.model, coordinates, q, coordinates.coordinates_at(q))
 
 

@@ -306,7 +306,7 @@ def execute_run(
 
 
 def _reuse_master(idle: list[Master] | None, plan: Plan) -> Master | None:
-    """Reset an idle master to the start values of the plan; return None without a suitable one."""
+    """Reset an idle master to the start values of the plan; return None if none is suitable."""
     try:
         master = (idle or []).pop()
     except IndexError:

@@ -49,8 +49,8 @@ def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) ->
     """Compile the kernel of a block to a WebAssembly module, or read it from the cache.
 
     The module exports `rb_page_memory`, `rb_page_size`, `rb_page_reset`, `rb_page_initialize` and
-    `rb_page_step(k, dt)`. The results equal the results of the native kernel, except for the sines
-    and cosines, which another C library computes.
+    `rb_page_step(k, dt)`, which executes step k. The results equal the results of the native
+    kernel, except for the sines and cosines, which another C library computes.
 
     Args:
         memory: Memory layout of the block.

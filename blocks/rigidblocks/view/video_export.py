@@ -329,7 +329,8 @@ def _background(camera: Camera, level: float) -> Array:
 def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
     """Return the brightness of the ground grid at points p.
 
-    The unit of p is the grid spacing.
+    The grid lines are normal to the two horizontal unit vectors `axes`. The unit of p is the grid
+    spacing.
     """
     shade = np.ones(p.shape[:-1])
     for axis in axes:
@@ -360,7 +361,11 @@ def _picture(
 
 
 def _shadow(camera: Camera, level: float, corners: Array) -> Array:
-    """Return a mask (height, width) that is 1 in the shadow of triangles, and 0 elsewhere."""
+    """Return a mask (height, width) that is 1 in the shadow of triangles, and 0 elsewhere.
+
+    `corners` (n, 3, 3) [m] are the corners of the triangles. The shadow is on the ground at the
+    height `level` [m].
+    """
     from PIL import Image, ImageDraw
 
     mask = Image.new("L", camera.size, 0)

@@ -621,7 +621,10 @@ class Fmi2(Interface):
         return StepEnd(t + dt, False)
 
     def judge(self, function: str, status: int) -> None:
-        """Check a status; after a discarded step, also check if the FMU requests the end."""
+        """Raise FmuError for an FMI status worse than a warning; log a warning.
+
+        For a discarded step, the error also reports if the FMU requests the end of the simulation.
+        """
         if status == DISCARD and function == "fmi2DoStep":
             ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
             known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0

@@ -381,7 +381,7 @@ def _size(variable: Any) -> int:
 
 
 def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the error for a step at t [s] that exceeds the tolerance at the minimum step size."""
+    """Return the exception for a step at t [s] whose error at the minimum size is too large."""
     assert isinstance(method, Adaptive)
     return ArithmeticError(
         f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
@@ -434,7 +434,7 @@ def _collocation_table(method: Integrator, rtol: float) -> CollocationTable:
 
 
 def _tableaus(method: Method) -> tuple[Tableau | None, Tableau | None]:
-    """Return the coefficients of a method: its explicit and its linearly implicit integrator."""
+    """Return the coefficients of the explicit and the linearly implicit integrator of a method."""
     parts = explicit_part(method), linearly_implicit_part(method)
     explicit, implicit = (
         _tableau(part, part.error if part and isinstance(method, Adaptive) else None)

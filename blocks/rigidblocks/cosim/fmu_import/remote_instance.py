@@ -194,7 +194,10 @@ class RemoteInstance(Instance):
         text: Mapping[str, Any] | None = None,
         seconds: float | None = None,
     ) -> Array:
-        """Send a call, and return the numbers in the reply."""
+        """Send a call, and return the numbers in the reply.
+
+        `seconds` is the time limit of the call [s], by default the time limit of the part.
+        """
         while self._unanswered:  # first receive the answers to interrupted calls
             with contextlib.suppress(FmuError):
                 self._receive()

@@ -235,7 +235,7 @@ class WiredParts:
         return places
 
     def read_inputs(self, name: str, memories: Memories) -> Array:
-        """Copy the memory vector of a part, and set its connected inputs to their sources."""
+        """Copy the memory vector of a part, and set the connected inputs to the source values."""
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):

@@ -121,7 +121,7 @@ class FusedSystem(PortsOfParts, Composite):
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
 
     def has_own_step(self, name: str) -> bool:
-        """Return True if the steps of a part cannot be traced, because they are separate C code."""
+        """Return True if separate C code, which cannot be traced, executes the steps of a part."""
         return self._has_own_step(self._parts.by_name[name])
 
     def starting_order(self, memory: Memory) -> tuple[int, ...]:

@@ -104,7 +104,7 @@ class Channel:
         """Return the next message.
 
         Args:
-            expected: Message to fill and return if the received message is of this call and length.
+            expected: Message to fill and return if the received message has this call and length.
 
         Raises:
             EOFError: The peer has closed the connection.

@@ -545,7 +545,7 @@ def combine_start_values(
     """Return the union of start values, and the start values that the component computes from them.
 
     Later start values have priority. If an earlier start value equals the value that the component
-    computes from the other start values, it is computed again from the union.
+    computes from the other start values, the component computes this value again from the union.
     """
     if not isinstance(component, Block):
         return {**earlier, **later}

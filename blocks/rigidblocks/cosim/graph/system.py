@@ -359,7 +359,10 @@ class System(AttributeHints):
             raise
 
     def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
-        """Return the connections to a port, from an index that each call updates."""
+        """Return the connections to a port.
+
+        Each call first adds the new connections of the system to an index.
+        """
         indexed, n, index = self._indexed
         if indexed is not self.connections or n > len(indexed):
             n, index = 0, {}

@@ -692,10 +692,7 @@ class Wiring:
 
 
 def _add_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
-    """Add a dependency group of the part `name` to the graph.
-
-    An extra node (name, "group", *number) is added if it reduces the number of edges.
-    """
+    """Add a dependency group to the graph, with an extra node if it reduces the edge count."""
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -766,10 +763,7 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if each part in `left` on which a part depends is in a cycle with this part.
-
-    `waits` maps each part to the parts on which it depends directly.
-    """
+    """Return True if each part in `left` on which a part waits is in a cycle with this part."""
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 

@@ -379,10 +379,13 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """Data of one part for the C loop: type, and addresses of step function and instance.
+    """Data of one part for the C loop.
 
-    For an FMU, `set` and `get` contain the variables to set and to get; `events` exists only if the
-    FMU supports event mode. `clock` (1,) is the current time of the FMU for messages [s].
+    `kind` is the type of the part. `instance` and `step` are the addresses of the instance and of
+    the step function.
+
+    For an FMU, `set` contains the variables to set, and `get` the variables to get. `events` is
+    None if the FMU does not support event mode. `clock` (1,) is the time [s] in log messages.
     `may_roll_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a
     model exchange FMU, `exchange` replaces the step function. `clocks` is None for an FMU without
     clocks.
@@ -405,10 +408,10 @@ Scale = tuple[Array, Conversion]  # values to convert in place, and their conver
 
 
 class LongStep(NamedTuple):
-    """Communication step of a part with a longer step than the run.
+    """Communication step of a part that spans several communication steps of the run.
 
-    The part steps once in `every` steps of the run, over `length` [s]. The steps of the run begin
-    at `t_start` and have the length `dt` [s].
+    The part steps once in `every` steps of the run, over `length` [s]. The first step of the run
+    begins at `t_start` [s]; each step of the run has the length `dt` [s].
     """
 
     every: int
@@ -417,10 +420,10 @@ class LongStep(NamedTuple):
     length: float
 
     def step_at(self, t: float) -> tuple[float, float] | None:
-        """Return the start and the length [s] of the part's step if it ends with a step of the run.
+        """Return the start and the length [s] of the part's step that ends with a step of the run.
 
-        t is the start time of the step of the run [s]. The result is None if the part's step does
-        not end with this step.
+        t is the start time of the step of the run [s]. The result is None if no step of the part
+        ends at the end of this step.
         """
         number = round((t - self.t_start) / self.dt) + 1
         if number % self.every:
@@ -432,7 +435,8 @@ class Row(NamedTuple):
     """Row of one part in the table of the C loop.
 
     `entry` contains the data of the part, `wires` the input wires, and `scales` the unit
-    conversions. `slow` is the communication step if it is longer than the step of the run, or None.
+    conversions. `slow` is the communication step of the part, or None if the part steps in each
+    step of the run.
     """
 
     entry: Entry

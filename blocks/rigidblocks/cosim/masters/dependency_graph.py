@@ -30,8 +30,8 @@ class Link:
         u[to] = factor y[of] + offset
 
     u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
-    indices. `tables` maps positions in `to` to tables, which replace single values before the
-    linear conversion.
+    indices. `tables` maps positions in `to` to lookup tables, which replace particular values
+    before the linear conversion.
     """
 
     of: Array

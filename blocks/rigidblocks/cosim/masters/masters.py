@@ -677,9 +677,9 @@ class StepSizeControl(Scheme):
             self._halvings -= 1
 
     def _try_step(self, t: float, h: float, is_last: bool) -> float:
-        """Take one step and two half steps, and return the error relative to the tolerance.
+        """Take one step and two half steps; return the estimated error divided by the tolerance.
 
-        The half steps are rolled back if the error is above 1, unless `is_last` is true.
+        If the result is above 1 and `is_last` is false, the half steps are rolled back.
         """
         self._parts.save_state(_WHOLE)
         remembered = self._scheme.copy()

@@ -121,7 +121,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
-        """Raise the exception for the status of a C call of a part (see `Instance.judge`)."""
+        """Process a nonzero status of a C call of the part `number`, as `Instance.judge`."""
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:

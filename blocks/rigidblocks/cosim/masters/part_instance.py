@@ -109,9 +109,9 @@ class Instance(abc.ABC):
         return Entry(HOSTED)
 
     def judge(self, call: int, status: int, t: float, dt: float) -> None:
-        """Raise the exception for a nonzero status of a C call in the step from t to t + dt.
+        """Process a nonzero status of a C call in the step from t to t + dt.
 
-        A status that does not end the run is logged.
+        A status that ends the run raises an exception; any other status is logged.
         """
         raise NotImplementedError
 

@@ -183,14 +183,14 @@ def add_defaults(
 
 
 def check_numbers(arguments: Mapping[str, Any]) -> None:
-    """Raise TypeError with the name of the argument for a value that is not a real number."""
+    """Raise TypeError for a value that is not a real number; the message names the argument."""
     for option, value in arguments.items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
             raise TypeError(f"{option} must be a number, not {_describe(value)}")
 
 
 def check_names(arguments: Mapping[str, Any]) -> None:
-    """Raise TypeError with the name of the argument for a value that is not a list of names."""
+    """Raise TypeError for a value that is not a list of names; the message names the argument."""
     for option, value in arguments.items():
         if isinstance(value, str):
             raise TypeError(f"{option} must be a list of names; write {option}=[{value!r}]")
@@ -220,7 +220,7 @@ class Grid:
 
     @property
     def t_stop(self) -> float:
-        """End of the last step [s], not below the floating-point sum of its start time and dt."""
+        """End of the last step [s]: t_start + n dt, but at least the start of this step plus dt."""
         last = self.t_start + (self.n - 1) * self.dt
         return max(self.t_start + self.n * self.dt, last + self.dt)
 

@@ -174,7 +174,7 @@ class LogWriter:
             self._append(self._head)
 
     def _message(self, time: Array, rows: Array, metadata: dict[str, str]) -> bytes:
-        """Return the bytes of the next message in the stream, with `rows` at the times (n,) [s]."""
+        """Return the bytes of the next message in the stream: `rows` at the times `time` [s]."""
         write_chunk(self._stream, _batch(self._schema, time, rows), metadata)
         message = self._text.getvalue()
         self._text.seek(0)

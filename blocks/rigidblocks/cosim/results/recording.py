@@ -253,7 +253,7 @@ class Recording:
         return self._chunk_time[free], self._chunk[free]
 
     def commit(self, steps: int, rows: int) -> None:
-        """Add samples to the recording that the caller has written to the arrays of `next_buffer`.
+        """Add the samples in the arrays of `next_buffer`, which the caller has filled.
 
         Args:
             steps: Number of communication steps since the last call.
