@@ -14,6 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from library_runs import outputs, run
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.block import Record, call
+from rigidblocks.cli.input_files import wire_robot
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.contact.world import World, joined_description
 from rigidblocks.dynamics import aba_with_rotors, crba, rnea
@@ -879,6 +880,13 @@ def test_unsymmetric_force_limit_of_a_joint_is_reported(read):
     assert robot.joint_properties.effort[0] == 2.0
     expected = "joint 'j' has an unsymmetric actuatorfrcrange; the limit of its force is 2"
     assert expected in robot.warnings
+
+
+def test_actuator_with_the_name_of_a_rotor_has_another_name_in_the_fmu_command(read):
+    # the rotor of joint j is the element j_rotor
+    robot = read(mjcf(ROBOTS["hinges"], '<actuator><motor name="j_rotor" joint="j"/></actuator>'))
+    block = wire_robot(robot, described_plant(robot), (), "actuators")
+    assert "robot.j_rotor_2_command" in [port.name for port in block.inputs]
 
 
 def test_mjcf_actuators_drive_the_joints_of_a_floating_base_robot(read):

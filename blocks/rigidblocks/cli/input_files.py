@@ -245,6 +245,7 @@ def wire_robot(
         described_controller,
         described_drives,
         described_scales,
+        make_names_unique,
     )
     from rigidblocks.library.plants import FloatingBasePlant, RobotPlant
 
@@ -262,7 +263,8 @@ def wire_robot(
         inner = RobotPlant(robot.model, robot.q0, qd0, elements=inner.elements, nominal=scales)  # type: ignore[arg-type]
         plant = replace(plant, plant=inner) if isinstance(plant, SensedPlant) else inner
     if controller == "actuators":
-        driven = replace(inner, elements=(*inner.elements, *described_drives(robot)))
+        every = make_names_unique((*inner.elements, *described_drives(robot)))
+        driven = replace(inner, elements=every)
         plant = replace(plant, plant=driven) if isinstance(plant, SensedPlant) else driven
     system = System()
     system.add("robot", plant.add_wrench_input() if forces else plant)

@@ -108,7 +108,7 @@ def described_plant(
     model: Any = robot.model  # RobotPlant also supports planar models
     elements: tuple[Any, ...] = described_elements(robot, joint_friction, stops)
     if actuators:
-        elements = _make_names_unique((*elements, *described_drives(robot)))
+        elements = make_names_unique((*elements, *described_drives(robot)))
     given: dict[str, Any] = {"elements": elements}
     base = floating_base_body(model) if isinstance(model, Model) else None
     if (
@@ -364,10 +364,10 @@ def described_elements(
         )
         for c in robot.couplings
     ]
-    return _make_names_unique(elements)
+    return make_names_unique(elements)
 
 
-def _make_names_unique(elements: Iterable[Any]) -> tuple[Any, ...]:
+def make_names_unique(elements: Iterable[Any]) -> tuple[Any, ...]:
     """Return the elements; an element whose name already exists has another name."""
     found, taken = [], set[str]()
     for element in elements:
