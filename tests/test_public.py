@@ -131,6 +131,7 @@ def asks_the_face(node: ast.AST) -> bool:
     return imports and ast.unparse(node.args[0]) in ("FACE", "'rigidblocks'")
 
 
+@pytest.mark.slow
 def test_only_notebook_display_functions_import_the_top_level_package():
     """In an early subpackage such an import would be a hidden dependency."""
     early = [m for m in ROOM_MODULES if ROOMS.index(m.split(".")[0]) < ROOMS.index("view")]

@@ -152,7 +152,9 @@ def test_batch_without_runs_has_empty_results():
 # --- runs that step one by one ---
 
 
-@pytest.mark.parametrize("method", ["rk4", "adaptive or stiff"])
+@pytest.mark.parametrize(
+    "method", ["rk4", pytest.param("adaptive or stiff", marks=pytest.mark.slow)]
+)
 def test_single_steps_of_batch_runs_match_complete_runs_bit_for_bit(rng, method):
     block = FusedSystem(wired(parts(), method=method), DT)
     batch, n = Batch(block, DT, lanes=4, method=method), 11

@@ -493,6 +493,7 @@ def test_initial_values_of_a_generated_program_equal_the_dense_linear_solution(n
     assert error < 1e-12 * np.abs(network.outputs).max()
 
 
+@pytest.mark.slow
 def test_generated_program_sets_fmu_inputs_before_reading_outputs(tmp_path):
     model = AnyModel(
         "inverse",

@@ -315,6 +315,7 @@ def strict_program(tmp_path_factory):
     return build_runner(system, tmp_path_factory.mktemp("strict") / "plant", DT), addresses
 
 
+@pytest.mark.slow
 def test_missed_answer_in_lock_step_ends_a_program_with_exit_code_1(strict_program):
     """The partner answers three packets and then is silent."""
     program, (peer, _) = strict_program
@@ -344,6 +345,7 @@ def test_program_in_lock_step_waits_for_a_partner_that_starts_later(programs):
     assert sorted({packet.sequence for packet in came}) == list(range(1, 51))
 
 
+@pytest.mark.slow
 def test_program_in_lock_step_ends_on_a_termination_signal_while_it_waits_for_a_partner(programs):
     program, _ = programs["lock"]
     with subprocess.Popen([program], stdout=subprocess.PIPE, text=True) as process:

@@ -247,6 +247,7 @@ def test_sensor_noise_is_bitwise_equal_in_numpy_and_in_c(tmp_path):
     assert len(np.unique(runs[0][:, flat.where["p"]])) == 101
 
 
+@pytest.mark.slow
 def test_noisy_sensor_outputs_have_the_declared_deviation_and_saturate_at_the_cutoff(tmp_path):
     plant = described_plant(read(tmp_path, NOISY), sensors=True, seed=7)
     result = run(plant, 10.0, 0.002, tau=0.0)
@@ -364,6 +365,7 @@ WALK = """<noise type="gaussian"><dynamic_bias_stddev>0.2</dynamic_bias_stddev>
  <dynamic_bias_correlation_time>0.5</dynamic_bias_correlation_time></noise>"""
 
 
+@pytest.mark.slow
 def test_quantization_bias_and_update_rate_of_sdf_sensors_take_effect(tmp_path):
     text = ARM_SDF.replace(
         "<altimeter/>", f"<altimeter><vertical_velocity>{QUANTIZED}</vertical_velocity></altimeter>"

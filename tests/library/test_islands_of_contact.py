@@ -29,6 +29,7 @@ def test_distant_ball_of_any_speed_does_not_move_a_tower(speed):
     assert np.abs(single.q[-1].reshape(10, 7)[:, 4:] - places).max() < 1e-9
 
 
+@pytest.mark.slow
 def test_falling_heap_does_not_move_a_tower():
     shapes, places = tower()
     rng = np.random.default_rng(2)

@@ -402,7 +402,7 @@ def test_exciting_motion_rejects_base_parameters_computed_for_other_joint_terms(
         exciting_motion(model, 4.0, base="x", iterations=1, **LIMITS)
 
 
-@pytest.mark.parametrize("harmonics", [1, 5, 60])
+@pytest.mark.parametrize("harmonics", [1, 5, pytest.param(60, marks=pytest.mark.slow)])
 def test_series_with_many_harmonics_keeps_its_limits_between_the_samples(harmonics):
     model = random_arm(np.random.default_rng(39), 2)
     rng = np.random.default_rng(40)
