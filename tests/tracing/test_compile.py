@@ -14,8 +14,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from random_models import random_state
-from rigidblocks import auto_tree, compiled_dynamics
+from rigidblocks import LowPass, auto_tree, compiled_dynamics
+from rigidblocks.block.adaptive_methods import ADAPTIVE, memory_for
+from rigidblocks.block.integrators import RK4
 from rigidblocks.dynamics import aba, crba, rnea
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.spatial.scalar import clip, less, select
 from rigidblocks.tracing import ccode, compiled_functions
 from rigidblocks.tracing import compiler as compiling
@@ -285,6 +288,22 @@ def test_second_process_reuses_the_compiled_library(counted):
         for _ in range(2)
     ]
     assert paths[0] == paths[1]
+    assert counted() == 1
+
+
+@needs_system_compiler
+@pytest.mark.parametrize("method", [RK4, ADAPTIVE])
+def test_blocks_that_differ_only_in_start_values_share_a_compiled_kernel(counted, method):
+    """The result is y = u + (y0 - u) exp(-t / T)."""
+    for T, y0 in ((0.5, 1.0), (2.0, -3.0)):
+        memory = memory_for(LowPass(T, y0=y0), method)
+        stepper = compiled_stepper(memory, method, 1e-3)
+        m = memory.start()
+        m[memory.where["u"]] = 0.25
+        stepper.initialize(m, 0.0)
+        stepper.step(m, 0.0, 0.125)
+        expected = 0.25 + (y0 - 0.25) * np.exp(-0.125 / T)
+        assert_allclose(m[memory.where["y"]], expected, rtol=1e-8)
     assert counted() == 1
 
 

@@ -117,7 +117,8 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
     key = fingerprint(kind, memory, method, h, command, version(command))
     if key and (known := known_text(key)) and (path := known_library(known)):
         return path
-    sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
+    header = model_header(TracedEvaluator(memory), method, h, with_start_values=False)
+    sources = {"model.h": header}
     for name in (*KERNEL, "kernel.c"):
         sources[name] = c_text(f"kernel/{name}")
     flags = (*PORTABLE_FLAGS, *["-DRB_INPUT_POLYNOMIALS"] * follows)

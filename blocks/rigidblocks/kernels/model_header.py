@@ -191,7 +191,12 @@ PROJECTION = "project"  # additional function of blocks with a projection
 
 
 def model_header(
-    evaluator: TracedEvaluator, method: Method, h: float, *, in_lanes: bool = False
+    evaluator: TracedEvaluator,
+    method: Method,
+    h: float,
+    *,
+    in_lanes: bool = False,
+    with_start_values: bool = True,
 ) -> str:
     """Return the C header model.h of a block: layout, constants, integrator and functions.
 
@@ -201,6 +206,8 @@ def model_header(
         h: Largest inner step [s], positive.
         in_lanes: True if the functions must return the same bits as functions in SIMD lanes, which
             contain no loops over the bodies.
+        with_start_values: False for a kernel whose caller initializes the memory vector. Blocks
+            that differ only in their start values then have the same header.
     """
     longest_step(method, h)  # rejects an h that is not positive
     memory, projects = evaluator.memory, evaluator.has_projection
@@ -214,6 +221,9 @@ def model_header(
     margins = evaluator.switching_count if chooses_steps(method, block) else 0
     loops = None if in_lanes else evaluator.loops
     large = _workspace(evaluator, method, loops) > MOST_ON_STACK
+    start = memory.start()
+    if not with_start_values:
+        start[: memory.s.start] = 0.0  # the step size control starts from its constants
     names += [PROJECTION] * projects + [SWITCHING] * bool(margins)
     staged = STAGED if isinstance(block, StagedBlock) else ()
     graphs = [evaluator.stage_numbers] if staged else [loops.arguments] if loops else []
@@ -242,7 +252,7 @@ def model_header(
             *[f"#define RB_MARGINS {margins}"] * bool(margins),
             f"static const double RB_SAMPLE_TIME = {c_number(memory.block.sample_time or 0.0)};",
             f"static const double RB_INNER_STEP = {c_number(h)};",
-            _array("RB_START", memory.start()),
+            _array("RB_START", start),
             *_tableau(memory, method),
             functions,
             *_inner_text(inner, block, starting),
