@@ -46,7 +46,7 @@ def test_messages_and_pages_never_install_rigidblocks_from_an_index():
                 assert not re.search(r"(?<![\w-])rigidblocks", command), (path, command)
 
 
-def test_optional_modules_belong_to_declared_packages():
+def test_every_optional_import_is_a_declared_dependency():
     modules = optional_modules()
     assert {"matplotlib", "ziglang", "yaml", "scipy.sparse"} <= modules
     assert {distribution_of(module) for module in modules} <= declared()

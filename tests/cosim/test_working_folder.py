@@ -81,7 +81,7 @@ def test_error_for_a_relative_fmu_path_shows_the_path_as_the_user_wrote_it(tmp_p
 
 
 @pytest.mark.slow
-def test_run_of_fmus_does_not_change_the_working_folder_of_other_threads(
+def test_running_fmus_does_not_change_the_working_directory_of_other_threads(
     fmus, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)

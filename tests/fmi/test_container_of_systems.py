@@ -76,6 +76,6 @@ def test_container_fmu_export_rejects_unsupported_parts(tmp_path):
         export_container(third, tmp_path / "a.fmu", DT)
     newer = System()
     newer.add("pd", export_fmu(parts()["pd"], tmp_path / "pd3.fmu", fmi=3))
-    with pytest.raises(ValueError, match=r"'pd' is an FMU of FMI 3.0"):
+    with pytest.raises(ValueError, match=r"'pd' is an FMI 3.0 FMU"):
         export_container(newer, tmp_path / "a.fmu", DT)
     assert not (tmp_path / "a.fmu").exists()

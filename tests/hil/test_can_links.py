@@ -165,7 +165,7 @@ def stepped(link, t, **values):
     return list(link.function(t=t, **given).values())
 
 
-def test_can_link_outputs_safe_values_while_its_partner_sends_no_frames(dbc):
+def test_can_bus_link_outputs_safe_values_while_its_partner_is_silent(dbc):
     safe = {"Command.tau1": 0.25}
     with bus("pair") as (interface, other):
         link, partner = link_to(interface, dbc, timeout=0.1, safe=safe), Partner(dbc, other, pd)

@@ -310,7 +310,7 @@ def test_run_rejects_a_remote_fmu_file_that_changed_after_it_was_added(server):
         ),
         (struct.pack("<4sHHII", MAGIC, VERSION, 2, 1 << 28, 0), r"2,147,483,648 bytes is too long"),
         (struct.pack("<4sHHII", MAGIC, VERSION, 999, 0, 0), "unknown call number 999"),
-        (b"GET / HTTP/1.1\r\n\r\n", "not a message of rigidblocks"),
+        (b"GET / HTTP/1.1\r\n\r\n", "not a rigidblocks message"),
         (pack_message("step", (np.zeros(3),)), "'step' needs an instance"),
         (pack_message("describe", ()), "contains no file name"),
         (pack_message("start", (), {"x": 1})[:-1] + b"?", "not a JSON object"),

@@ -63,7 +63,7 @@ def test_mechanism_mobility_is_degrees_of_freedom_minus_independent_constraints(
 
 
 @PLANAR
-def test_spatial_and_planar_mechanisms_have_the_same_accelerations(name):
+def test_spatial_and_planar_models_of_a_mechanism_have_the_same_accelerations(name):
     planar, _ = MECHANISMS[name]
     spatial, rng = in_space(planar), np.random.default_rng(3)
     tau, q = rng.uniform(-5, 5, planar.model.nv), planar.q0

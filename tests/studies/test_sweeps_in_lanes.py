@@ -105,7 +105,7 @@ def test_simd_lanes_are_rejected_and_not_used_by_default_for_unsupported_runs(mo
     expected = 3.0 * np.exp(-design.table[:, 0])
     scenario = {"time": [0.5], "decay.k": [1.0]}
     for system, options, said in (
-        (decays(), {"form": "compiled"}, "lanes support only fused runs"),
+        (decays(), {"form": "compiled"}, "lanes require a fused system"),
         (decays(), {"scenario": scenario}, "lanes do not support scenarios"),
     ):
         with pytest.raises(ValueError, match=said):

@@ -123,6 +123,6 @@ BROKEN = {
             '<axis xyz="1 1 0"/><mimic joint="shoulder"/>',
         ).replace('<axis xyz="0 1 0"/>', '<axis xyz="0 1 0"/><mimic joint="elbow"/>'),
         '<mimic joint="elbow"/>',
-        "joint 'shoulder' follows itself",
+        "joint 'shoulder' mimics itself",
     ),
 }

@@ -24,9 +24,9 @@ from rigidblocks.spatial.spatial import Array
 
 
 class BlockInC(Block):
-    """Base class of blocks with a C function, which uses data tables.
+    """Base class of blocks that call a C function with data tables.
 
-    NumPy evaluators also call the C function.
+    The NumPy evaluators of such a block call the same C function.
     """
 
     @property

@@ -629,8 +629,8 @@ class CompiledStepper(Stepper):
         """Take n steps of size dt, and store the memory vector after each step in a row.
 
         Step k begins at t + k dt. The step times are therefore bitwise equal if a run is split into
-        several calls. If a step fails, the function stops, and m is the memory vector of the failed
-        step.
+        several calls. If a step fails, the function stops, and m contains the memory vector after
+        the failed step.
 
         Args:
             m: Memory vector, changed in place.

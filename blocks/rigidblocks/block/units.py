@@ -169,7 +169,7 @@ def _pint_quantity(unit: str) -> Quantity | None:
 
 
 def _is_costly(unit: str) -> bool:
-    """Return True if pint may need very long to parse a unit, such as 9**9**9."""
+    """Return True if pint may take very long to parse a unit, such as 9**9**9."""
     if len(unit) > _LONGEST or re.search(r"\d\s*(\*\*|\^)|(\*\*|\^)[\s(+-]*\d{3}", unit):
         return True
     return len(re.findall(r"\)\s*(\*\*|\^)", unit)) > 1

@@ -222,9 +222,9 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
 
 
 def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
-    """Return a shape table row: type, half sizes, radius, number of vertices, size, 0, vertices.
+    """Return a shape table row: type, half-extents, radius, vertex count, width, 0, vertices.
 
-    `kind` is the shape type, `half` (3,) the half sizes [m], `size` the smallest width [m].
+    `kind` is the shape type, `half` (3,) the half-extents [m], `size` the smallest width [m].
     """
     flat = np.ravel(np.asarray(vertices, dtype=float))
     return np.array([kind, *np.asarray(half, dtype=float), radius, flat.size // 3, size, 0, *flat])
@@ -245,9 +245,9 @@ def _plane(plane: Plane) -> Transform:
 def _hull(vertices: Array) -> tuple[Array, Transform]:
     """Return the table row of a hull, and the transform from body to shape coordinates.
 
-    The origin of the shape coordinates is the centre of the bounding box, whose half lengths are
-    the half sizes of the row. The size in the row is the smallest width along the principal axes of
-    the vertices. The row ends with the graph of the hull (`hull_graph`).
+    The origin of the shape coordinates is the centre of the bounding box. The row contains the
+    half-extents of the bounding box, the smallest width of the hull along the principal axes of its
+    vertices, the vertices and the hull graph (`hull_graph`).
     """
     middle = (vertices.min(axis=0) + vertices.max(axis=0)) / 2
     around = vertices - middle

@@ -155,7 +155,7 @@ def check_rigid(robot: RobotDescription) -> None:
 
     Raises:
         ValueError: A robot has coupled joints, springs between points, tendons, masses on which
-            gravity does not act, or the drag of a fluid.
+            gravity does not act, or fluid drag.
     """
     if robot.couplings:
         joints = [robot.model.joint_names[one.joint] for one in robot.couplings]
@@ -179,7 +179,7 @@ def check_rigid(robot: RobotDescription) -> None:
 _KINDS = {
     "weightless": "masses without weight",
     "tendons": "tendons",
-    "drags": "the drag of a fluid",
+    "drags": "fluid drag",
 }
 
 
@@ -516,13 +516,13 @@ class World:
         """Return a block that simulates the world with rigid contact.
 
         Args:
-            sensors: Contact sensors; a side of a sensor may also be a member.
+            sensors: Contact sensors; each of the two bodies of a sensor may be a whole member.
             options: Options of `RigidContactPlant` except the model, ground, q0, qd0,
                 joint_properties and collision_exclusions.
 
         Raises:
             ValueError: A robot has coupled joints, springs between points, tendons, masses on which
-                gravity does not act, or the drag of a fluid. `RigidContactPlant` raises ValueError.
+                gravity does not act, or fluid drag. `RigidContactPlant` rejects the options.
         """
         model = self.model()
         robot = joined_description(model, self._parts)
@@ -554,7 +554,7 @@ class World:
 
         Args:
             K: Stiffness of the contacts [N/m].
-            sensors: Contact sensors; a side of a sensor may also be a member.
+            sensors: Contact sensors; each of the two bodies of a sensor may be a whole member.
             stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits. If it is
                 None, the plant has no stops.
             elements: More elements, such as drives. Names of joints and bodies are the names in
@@ -563,7 +563,7 @@ class World:
                 collision_exclusions.
 
         Raises:
-            ValueError: `RobotPlant`, `ClosedLoopPlant` or `SoftContactPlant` raises ValueError.
+            ValueError: `RobotPlant`, `ClosedLoopPlant` or `SoftContactPlant` rejects the options.
         """
         model = self.model()
         robot = joined_description(model, self._parts)
@@ -608,7 +608,7 @@ class World:
     def _resolve_sensors(
         self, sensors: Sequence[ContactSensor], model: Model
     ) -> tuple[ContactSensor, ...]:
-        """Replace each member name on a side of a sensor by the names of the member's bodies."""
+        """Replace each member name in the sensors by the names of the member's bodies."""
         placed = []
         for sensor in sensors:
             one, other = (

@@ -122,9 +122,10 @@ class PlantOfMembers(BlockInC):
         )
 
     def _member_term(self, name: str, k: int, weight: float) -> tuple[str, int, float]:
-        """Return the term of a start relation for element k of the plant state `name`.
+        """Return the start relation term `weight` times element k of the plant state `name`.
 
-        The term refers to the member state that contains this element.
+        The term contains the name of the member state with this element, the index of the element
+        in the member state, and the weight.
         """
         for member in self.members:
             part = member.slice_of(name)

@@ -398,7 +398,7 @@ def _may_remark(block: Any) -> TypeGuard[Block]:
 
 
 def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
-    """Yield the remarks of the blocks on a run, with their log levels.
+    """Yield the log level and the text of each remark of the blocks about a run.
 
     The function omits blocks whose outputs are not all recorded. If a block has a method with fixed
     steps, which has no error estimate, the remark recommends an adaptive method.

@@ -58,7 +58,7 @@ class FmuKalmanFilter:
     steps. Call `close` at the end, or use the filter in a `with` statement.
 
     Args:
-        path: Path of the FMU file of FMI 2.0 or 3.0.
+        path: Path of the FMI 2.0 or 3.0 FMU.
         measured: Names of the measured outputs or local variables.
         measurement_noise: Standard deviation of each measured output by name.
         sample_time: Sample time T [s], which is the communication step of the FMU.

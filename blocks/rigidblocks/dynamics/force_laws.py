@@ -211,7 +211,7 @@ class ConstantForce(Law):
 
 @dataclass(frozen=True)
 class Drag(Law):
-    """Drag of a fluid: viscous drag and drag proportional to the squared speed.
+    """Fluid drag: viscous drag and drag proportional to the squared speed.
 
         f = -(linear sd + quadratic |sd| sd)
 

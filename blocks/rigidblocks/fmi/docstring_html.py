@@ -279,9 +279,9 @@ class _Reader:
         return _name_piece(token.text, self.names, called)
 
     def read_brackets(self, opening: str) -> _Piece:
-        """Read a bracket with rows and cells up to the closing bracket.
+        """Parse a bracketed expression up to its closing bracket; return its MathML element.
 
-        The result is the MathML element of the bracket. Several rows are displayed as a matrix.
+        Several rows become a matrix.
         """
         closing = _CLOSED_BY[opening]
         rows, cells = list[tuple[_Piece, ...]](), list[_Piece]()

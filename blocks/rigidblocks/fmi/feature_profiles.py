@@ -314,7 +314,7 @@ def profile_matrix(path: str | Path) -> Matrix:
         Features of the FMU, and missing required features of each profile.
 
     Raises:
-        ValueError: The file is not an FMU of FMI 2.0 or 3.0.
+        ValueError: The file is not an FMI 2.0 or 3.0 FMU.
     """
     fmu = _read(path)
     support = {key: _support(feature, fmu) for key, feature in FEATURES.items()}

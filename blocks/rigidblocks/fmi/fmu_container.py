@@ -53,7 +53,7 @@ def export_container(
         Path of the container FMU.
 
     Raises:
-        ValueError: The system has no FMU (use `export_fmu`), a Python part, an FMU of FMI 3.0, or a
+        ValueError: The system has no FMU (use `export_fmu`), a Python part, an FMI 3.0 FMU, or a
             connection with unit conversion.
         ImportError: fmu-manipulation-toolbox is not installed.
     """
@@ -83,7 +83,7 @@ def _check(wiring: Wiring) -> None:
         if isinstance(part.component, PythonBlock):
             raise ValueError(f"'{part.name}' is a Python part; containers do not support it")
         if isinstance(part.component, Fmu) and part.component.version != 2:
-            raise ValueError(f"'{part.name}' is an FMU of FMI 3.0; containers support FMI 2.0")
+            raise ValueError(f"'{part.name}' is an FMI 3.0 FMU; containers support FMI 2.0")
     for wire in wiring.wires:
         if wiring.conversion(wire) is not None:
             (a, y), (b, u), *_ = wire

@@ -89,7 +89,7 @@ class Platform:
     link: tuple[str, ...] = ("-lm",)
 
     def folder(self, fmi: int) -> str:
-        """Return the path of the platform's binary folder in an FMU of FMI version 2 or 3."""
+        """Return the path of the platform's binary folder in an FMI 2 or FMI 3 FMU."""
         return f"binaries/{self.fmi2_folder if fmi == 2 else self.name}"
 
     def install_name(self, identifier: str) -> tuple[str, ...]:

@@ -91,7 +91,7 @@ def prefix_symbols(text: str, number: int) -> str:
 
 
 def remove_includes(text: str) -> str:
-    """Return the C code `text` without its lines #include "...".
+    """Remove the `#include "..."` lines from the C code `text`.
 
     The caller adds the code of the included files to the same C file.
     """

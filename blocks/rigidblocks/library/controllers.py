@@ -505,7 +505,7 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
 def _actuator_outputs(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
-    """Convert joint forces of the spanning tree to the outputs tau and missed of a controller.
+    """Map the joint forces of the spanning tree to the controller outputs `tau` and `missed`.
 
     Args:
         model: Model of the robot.
@@ -514,8 +514,8 @@ def _actuator_outputs(
         actuated: Names or indices of the actuated joints; None: all joints.
 
     Returns:
-        Output values by port name. tau (nv,) contains the forces of the actuated joints. If the
-        model has loops, missed (nv,) contains the accelerations that these forces cannot produce.
+        Output values by port name. `tau` (nv,) contains the forces of the actuated joints. If the
+        model has loops, `missed` (nv,) contains the accelerations that these forces cannot produce.
     """
     if not model.has_constraints:
         return {"tau": tau}

@@ -91,7 +91,7 @@ def described_plant(
     Raises:
         ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
             has no sensors. `actuators` is True, and the robot has no supported actuators. Tunable
-            inertias are used with sensors of forces, masses or momenta.
+            inertias are used with force, mass or momentum sensors.
     """
     if q0 is not None or qd0 is not None:
         robot = _set_start(robot, q0, qd0)
@@ -100,7 +100,7 @@ def described_plant(
             raise ValueError(f"robot '{robot.model.name}' has no supported sensors in its file")
         if inertias is not None and any(one.parts for one in robot.sensors):
             raise ValueError(
-                "sensors of forces, masses and momenta do not support tunable inertias; leave out "
+                "force, mass and momentum sensors do not support tunable inertias; leave out "
                 "`inertias` or `sensors`"
             )
         plant = described_plant(robot, joint_friction, inertias, stops, actuators=actuators)
@@ -387,7 +387,7 @@ def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
 
 
 def _drag_elements(robot: RobotDescription) -> Iterator[ForceElement]:
-    """Yield the force elements for the drag of a fluid along each axis of each body."""
+    """Yield the force elements for the fluid drag along each axis of each body."""
     for one in robot.drags:
         body, name = robot.model.body_names[one.body], _identifier(one.name, "body")
         for k, law in enumerate(zip(one.linear, one.quadratic, strict=True)):
@@ -511,7 +511,7 @@ def _element_names(robot: RobotDescription) -> list[str]:
 
 
 def has_joint_friction(robot: RobotDescription) -> bool:
-    """Return True if a file defines springs, damping, dry friction or the drag of a fluid."""
+    """Return True if a file defines springs, damping, dry friction or fluid drag."""
     f = robot.joint_properties
     parts = (f.stiffness, f.damping, f.friction, f.backward)
     tendons = any(next(_tendon_laws(one), None) for one in robot.tendons)

@@ -268,7 +268,7 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def aligned_model(self) -> Model:
-        """Model for `tree_energy`, whose general joint axes are z axes."""
+        """Model for `tree_energy`, with rotated body frames: general joint axes become z axes."""
         return align_joint_axes(self.model)
 
     @cached_property

@@ -120,8 +120,8 @@ def noise_word(seed: int, k: Any, stream: int) -> Any:
 
         (L, R) <- (R, L + mid((M R + key)^2))
 
-    The result is (integer + 1/2) / 2^52. All operations are exact in double precision. Different
-    sample indices have different results.
+    The result is (2^26 L + R + 1/2) / 2^52. All operations are exact in double precision. Different
+    sample indices give different results.
 
     Args:
         seed: Integer from 0 to 2^52 - 1.

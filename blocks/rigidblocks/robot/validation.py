@@ -99,7 +99,7 @@ def check_structure(tree: Tree) -> None:
     for names in (tree.body_names, tree.joint_names):
         if double := _duplicates(names):
             raise ValueError(
-                f"model '{tree.name}' has two bodies or two joints with the name "
+                f"model '{tree.name}' has several bodies or joints with the same name: "
                 f"{', '.join(double)}"
             )
     if not tree.parent:
@@ -183,8 +183,8 @@ def check_loops(tree: Tree) -> None:
         return
     if double := _duplicates((*tree.joint_names, *tree.loop_names)):
         raise ValueError(
-            f"model '{tree.name}' has two joints with the name {', '.join(double)}; joints and "
-            "loop joints need unique names"
+            f"model '{tree.name}' has several joints with the same name: {', '.join(double)}; "
+            "joints and loop joints need unique names"
         )
     for name, loop in zip(tree.loop_names, tree.loops, strict=False):
         where = f"loop joint {name} of model '{tree.name}'"

@@ -65,7 +65,7 @@ def _spring(spring: ParsedSpring, places: Places) -> PointSpring:
 
 
 def _point_on_body(place: Place, p: Array) -> tuple[float, float, float]:
-    """Transform a point p from link to body coordinates; `place` is the place of the link."""
+    """Transform a point p from link to body coordinates; `place` is the pose of the link."""
     X = place.placement
     x, y, z = (X.r + X.E.T @ p).tolist()
     return x, y, z
@@ -104,7 +104,7 @@ def _tendons(listed: Assembly, numbers: Mapping[str, int]) -> tuple[JointTendon,
 
 
 def _drags(listed: Assembly, places: Places) -> tuple[BodyDrag, ...]:
-    """Return the drag of a fluid on the bodies of the model."""
+    """Return the fluid drag on the bodies of the model."""
     return tuple(
         one._replace(
             body=places[link].body, placement=_compose(one.placement, places[link].placement)
@@ -569,7 +569,7 @@ def _chain(
             raise file_error(
                 listed.path,
                 f.line,
-                f"mimic joint '{f.joint}' follows itself; it must follow another joint",
+                f"joint '{f.joint}' mimics itself; it must mimic another joint",
             )
         seen.add(source)
         beyond = by_name[source]

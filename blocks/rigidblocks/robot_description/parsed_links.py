@@ -199,7 +199,7 @@ class Assembly(NamedTuple):
         keyframes: Positions and velocities by keyframe name.
         weightless: Masses on which gravity does not act, by link name, in link coordinates.
         tendons: Tendons with the names of their joints.
-        drags: Drag of a fluid by link name; the placement is relative to the link.
+        drags: Fluid drag by link name; the placement is relative to the link.
         sensors: Sensors of the supported types.
         report: Function that yields additional warnings.
     """

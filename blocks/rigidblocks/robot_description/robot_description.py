@@ -202,8 +202,8 @@ class Obstacle:
 
     The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
     capsule, ellipsoid, cylinder, box or mesh. `placement` is the transform from body to shape
-    coordinates; the shape is along the z axis. `size` contains radii and half lengths [m]. The size
-    of a mesh contains the vertices of its triangles, 9 numbers per triangle [m].
+    coordinates; the axis of the shape is the z axis. `size` contains radii and half lengths [m].
+    The size of a mesh contains the vertices of its triangles, 9 numbers per triangle [m].
     """
 
     kind: str
@@ -354,7 +354,7 @@ class RobotDescription(AttributeHints):
         keyframes: The named states of the file.
         weightless: The masses on which gravity does not act.
         tendons: The tendons whose lengths are weighted sums of joint positions.
-        drags: The drag of a fluid on the bodies.
+        drags: Fluid drag on the bodies.
         sensors: The sensors of the file that a plant can have as outputs.
     """
 

@@ -1,4 +1,4 @@
-"""Elements and attributes of URDF, SDF and MJCF: supported, ignored, or reported as unsupported.
+"""URDF, SDF and MJCF elements and attributes: supported, ignored, or reported as unsupported.
 
 The tables in this module list the known children and attributes of each element. The names of
 attributes begin with @. Unknown names are reported like unsupported elements that affect the

@@ -546,8 +546,9 @@ class Mirror(NamedTuple):
 class Reflected:
     """Basis that is the image of k coordinate axes under Householder reflections.
 
-    The reflections `mirrors` map column j to the unit vector (n,) along the axis `axes[j]`.
-    `factors` maps some column indices to 0 or 1. A column with the factor 0 is zero.
+    Column j is the image of the unit vector (n,) along the axis `axes[j]` under the reflections
+    `mirrors`, times `factors[j]` if j has a factor. The factor 0 sets a column to zero, and the
+    factor 1 leaves it unchanged.
     """
 
     n: int

@@ -282,7 +282,7 @@ class ArticulatedInertia:
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
     def to_parent(self, X: Transform) -> "ArticulatedInertia":
-        """Return X^T I^A X, the inertia transformed from B to A coordinates."""
+        """Return X^T I X: transform the articulated-body inertia I from B to A coordinates."""
         P = perp(X.r)
         M, H = _turned_symmetric(X.E, self.M), X.E.T @ self.H
         MP = M @ P

@@ -633,15 +633,17 @@ def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | No
     """Prepare the SIMD executor; raise ValueError if the sweep does not support SIMD lanes."""
     plan = run.plan
     if plan.form != "fused":
-        raise ValueError(f"parallel lanes support only fused runs, not the form '{plan.form}'")
+        raise ValueError(
+            f"SIMD lanes require a fused system; this system runs in the form '{plan.form}'"
+        )
     if work.scenario is not None:
-        raise ValueError("parallel lanes do not support scenarios")
+        raise ValueError("SIMD lanes do not support scenarios")
     block = FusedSystem(plan.wiring, plan.dt, plan.order)
     every = work.options.get("every", 1)
     batch = Batch(block, plan.dt, _recorded_patterns(work, wiring), every, lanes)
     for name in run_start_values(wiring, design, design.table[0]):
         if name not in batch.settable:
-            raise ValueError(f"the start value of '{name}' cannot differ between parallel lanes")
+            raise ValueError(f"the start value of '{name}' cannot differ between SIMD lanes")
     made = Lanes(work, wiring, design, batch, plan.meta)
     if not made.most:
         raise ValueError(

@@ -123,10 +123,7 @@ class Notation:
         return _places(self.expression(code, self._slots(operands)))
 
     def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C expression that calls the lookup table `name`, with %s for each operand.
-
-        The second result contains the operand index of each %s.
-        """
+        """Return the C call of the lookup table `name`, and the operand index of each %s in it."""
         return _places(self.table.format(name=name, a=self._slots(operands)[0]))
 
     def _slots(self, operands: Sequence[str]) -> list[str]:

@@ -64,7 +64,7 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Indices of the pressed contacts that do not slip, including contacts without friction."""
+        """Indices of the active contacts that do not slip, including frictionless contacts."""
         return tuple(i for i in self.pressed if i not in self.slip)
 
 

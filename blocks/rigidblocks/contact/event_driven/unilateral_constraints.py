@@ -1,7 +1,7 @@
 """Inequality constraints of rigid contact: point contacts and joint limits (RBDA 11.1, 11.4).
 
 Each constraint requires a gap >= 0 between two bodies of the model, or between a body and the base.
-The quantities of a constraint belong to the current configuration and are in base coordinates. All
+The quantities of a constraint apply to the current configuration, in base coordinates. All
 quantities except the body indices may be traced.
 """
 

@@ -86,7 +86,7 @@ class Fmi1(Interface):
 
     def reset(self, part: Part) -> None:
         if self.fmu.kind != CO_SIMULATION:
-            raise self.refuse("a model exchange FMU of FMI 1.0 cannot be reset")
+            raise self.refuse("an FMI 1.0 model exchange FMU cannot be reset")
         super().reset(part)
         self.has_changed_inputs = False
 

@@ -468,7 +468,7 @@ _EVENT_CALLS = {
     UPDATE: "UpdateDiscreteStates",
     ENTER_STEP_MODE: "EnterStepMode",
 }
-CLOCK_CALLS = {  # functions of FMI 3.0, without prefix
+CLOCK_CALLS = {  # FMI 3.0 functions, without prefix
     SET_CLOCKS: "SetClock",
     GET_CLOCKS: "GetClock",
     GET_INTERVAL: "GetIntervalDecimal",
@@ -619,11 +619,12 @@ class FmuInstance(RunningFmu):
         self._last[:] = self._discrete_values()
 
     def _try_event_mode(self, call: Callable[[], None]) -> None:
-        """Enter event mode by `call`; if the FMU rejects this mode, continue without it.
+        """Call `call` to enter event mode; if the FMU rejects this mode, continue without it.
 
-        If the C loop has made the FMI call, `call` only raises FmuError for its status. The FMU may
-        reject event mode only at the first event. Without event mode, the importer sets the
-        discrete inputs in step mode, and the FMU handles its own events.
+        If the C loop has already made the FMI call, `call` checks the returned status and raises
+        FmuError for a failure. The FMU may reject event mode only at the first event. Without event
+        mode, the importer sets the discrete inputs in step mode, and the FMU handles its own
+        events.
         """
         try:
             call()
@@ -680,7 +681,7 @@ class ScheduledInstance(FmuInstance):
 def follows(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
-    A co-simulation FMU of FMI 1.0 or 2.0 supports them if it can interpolate inputs from input
+    An FMI 1.0 or 2.0 co-simulation FMU supports them if it can interpolate inputs from input
     derivatives. For model exchange, the importer integrates the equations, so every FMU supports
     polynomial inputs.
     """

@@ -213,7 +213,7 @@ class Group:
         self._move("Set")
 
     def set_derivatives(self, order: int, values: Array) -> None:
-        """Set the input derivatives of the given order in an FMU of FMI 1.0 or 2.0."""
+        """Set the input derivatives of the given order in an FMI 1.0 or 2.0 FMU."""
         name, function, component = self._fmi.find_function("SetRealInputDerivatives")
         orders = (ctypes.c_int * self.n)(*[order] * self.n)
         numbers = (ctypes.c_double * self.n)(*self._negate(values))
@@ -336,7 +336,7 @@ def set_start(fmi: Interface, ports: Iterable[Port]) -> None:
 
 
 def configure(fmi: Interface) -> None:
-    """Set the structural parameters of an instance of FMI 3.0 in configuration mode.
+    """Set the structural parameters of an FMI 3.0 instance in configuration mode.
 
     The values of the structural parameters determine the shapes of the ports. If all values equal
     the declared values, the instance does not enter configuration mode.

@@ -107,7 +107,7 @@ class ExchangeModel:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Names of FMI functions without prefix, in the order of `Exchange.functions`."""
+        """FMI function names without prefix, in the order of `Exchange.functions`."""
         is_3 = self._fmi.fmu.version == 3
         return (
             "SetTime",
@@ -618,7 +618,7 @@ class ExchangeInstance(RunningFmu):
 
     @property
     def _names(self) -> dict[int, str]:
-        """Mapping of call codes in the C loop to names of FMI functions without prefix."""
+        """Mapping of call codes in the C loop to FMI function names without prefix."""
         first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {

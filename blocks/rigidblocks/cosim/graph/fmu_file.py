@@ -143,7 +143,7 @@ def parse_description(path: Path) -> Any:
 
 
 def _set_derivative_flags(root: Any, description: Any) -> None:
-    """Add the attribute `providesDirectionalDerivatives` of FMI 3.0, which FMPy does not read."""
+    """Add the FMI 3.0 attribute `providesDirectionalDerivatives`, which FMPy does not read."""
     for tag, one in (
         ("ModelExchange", description.modelExchange),
         ("CoSimulation", description.coSimulation),
@@ -155,7 +155,7 @@ def _set_derivative_flags(root: Any, description: Any) -> None:
 
 
 def _set_priorities(root: Any, description: Any) -> None:
-    """Add the clock priorities of FMI 3.0 to a description; FMPy does not read them."""
+    """Add the FMI 3.0 clock priorities to a description; FMPy does not read them."""
     given = {
         clock.get("name"): clock.get("priority") for clock in root.iterfind("ModelVariables/Clock")
     }
@@ -328,7 +328,7 @@ def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
 
 _HEADERS = Path(fmpy.__file__).parent / "c-code"  # FMI headers, which FMUs may omit
 _FLAGS = (OPTIMIZATION, "-ffp-contract=off", "-fPIC", "-shared", "-w")
-# Source FMUs prefix the names of FMI functions for static linking. In the headers of FMI 2.0.4 and
+# Source FMUs prefix the FMI function names for static linking. In the headers of FMI 2.0.4 and
 # newer, these macros remove the prefix. For older headers, `_prefix_options` removes it.
 _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 
@@ -400,7 +400,7 @@ def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) ->
 
 
 def _prefix_options(identifier: str) -> tuple[str, ...]:
-    """Return compiler options that remove the model prefix from the names of FMI functions.
+    """Return compiler options that remove the model prefix from the FMI function names.
 
     Older FMI headers add the prefix to each name. The options define a macro for each prefixed
     name, which is replaced by the standard name.

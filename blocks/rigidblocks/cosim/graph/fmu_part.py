@@ -250,7 +250,7 @@ _SETTABLE = ("exact", "approx")
 
 @dataclass(frozen=True, eq=False)
 class Fmu:
-    """FMU file of FMI 1.0, 2.0 or 3.0 with its variables as ports.
+    """FMI 1.0, 2.0 or 3.0 FMU file with its variables as ports.
 
     The variables `q[1]`, `q[2]`, ... of one causality that fill an array, in any order, form one
     port `q`. Any other variable, such as `q[7]`, is a separate port.

@@ -167,7 +167,7 @@ def _unpack_header(data: bytes) -> tuple[str, int, int]:
     """Return the call, the number of doubles and the number of text bytes in a message header."""
     magic, version, call, n, m = _HEADER.unpack_from(data)
     if magic != MAGIC:
-        raise MessageError("the data is not a message of rigidblocks")
+        raise MessageError("the data is not a rigidblocks message")
     if version != VERSION:
         raise MessageError(
             f"message version {version} is not supported; this side has version {VERSION}"

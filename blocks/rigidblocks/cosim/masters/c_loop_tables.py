@@ -262,7 +262,7 @@ class Events(NamedTuple):
 
 
 class ClockTable(NamedTuple):
-    """Clocks of an FMU of FMI 3.0, which the loop activates at their ticks.
+    """Clocks of an FMI 3.0 FMU, which the loop activates at their ticks.
 
     `set_clocks`, `get_intervals` and `activate` are addresses of FMI functions. `activate` runs a
     model partition; the address is 0 without scheduled execution. `references` (n,) contains the
@@ -272,7 +272,7 @@ class ClockTable(NamedTuple):
 
     The loop changes two arrays. `ticks` (n, 3) contains the time of the first tick [s], the
     interval [s] and the number of ticks. `coming` (2,) contains the time of the next tick [s] and a
-    flag. The flag is 1 before the ticks of the triggered clocks in a step, and 0 after them.
+    flag. The flag is 1 until the triggered clocks of the step have ticked, and then 0.
     """
 
     set_clocks: int

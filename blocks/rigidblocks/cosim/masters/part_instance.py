@@ -164,7 +164,10 @@ class Instance(abc.ABC):
         Raises ValueError for a part whose state cannot be written to a file.
         """
         del number
-        raise ValueError("it cannot save its state to a file; only FMUs in this process can")
+        raise ValueError(
+            "the part runs in another process; only FMUs in this process can save their state to "
+            "a file"
+        )
 
     def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
         """Store arrays of `saved_arrays` as the state with the key `number`."""

@@ -1,7 +1,7 @@
 """Log of a run: a file in the Arrow IPC stream format that is written during the run.
 
-The stream consists of a schema, consecutive record batches and an end mark. It has no references to
-later positions, so all record batches of a killed run can be read.
+The stream consists of a schema, consecutive record batches and an end-of-stream marker. It has no
+references to later positions, so all record batches of a killed run can be read.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.port import TEXTUAL, register_table, table_of, texts_in
 from rigidblocks.spatial.spatial import Array
 
-_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # end mark of an Arrow IPC stream
+_END = b"\xff\xff\xff\xff\x00\x00\x00\x00"  # end-of-stream marker of Arrow IPC
 _FILE = b"ARROW1"  # first bytes of an Arrow IPC file, which is not a stream
 _WINDOW = 64  # number of batches that are read before their mapped pages are released
 CHECKS = "crc32"  # metadata key of the checksums of a chunk or file
@@ -202,7 +202,7 @@ class LogWriter:
         import pyarrow
 
         written, checks, times = list[Any](), list[list[str] | None](), [time]
-        with contextlib.suppress(OSError):  # a log without its end mark is still readable
+        with contextlib.suppress(OSError):  # a log is readable without its end-of-stream marker
             self._open()
             self._append(_END)
         if self._file is not None:
@@ -252,8 +252,8 @@ def _batch(form: Any, time: Array, rows: Array) -> Any:
 def read_log(path: Path) -> tuple[Array, LoggedValues, Any, list[Any]]:
     """Read an Arrow file, such as a log; return its times, values, schema and events.
 
-    The values are memory-mapped. A log without an end mark, such as the log of a killed run, causes
-    a warning. The result then contains the complete chunks of the log.
+    The values are memory-mapped. A log without an end-of-stream marker, such as the log of a killed
+    run, causes a warning. The result then contains the complete chunks of the log.
 
     Raises ValueError for a file of another format and for a damaged file.
     """
@@ -310,7 +310,7 @@ class _Stream:
         except (pyarrow.ArrowInvalid, OSError):
             if self.has_end:
                 raise self._damage() from None
-            # without an end mark, the last chunk is incomplete and is ignored
+            # without an end-of-stream marker, the last chunk is incomplete and is ignored
 
     def _add(self, batch: Any, metadata: Any) -> None:
         """Append a record batch of the log, and the events and strings in its metadata."""

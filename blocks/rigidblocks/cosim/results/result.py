@@ -217,8 +217,9 @@ class Result(AttributeHints):
     def load(cls, path: str | Path) -> "Result":
         """Return the result in a file that `save` or a run has written.
 
-        The values in an .arrow file are read on access. A log without an end mark, such as the log
-        of a killed run, causes a warning. The result then contains the complete chunks of the log.
+        The values in an .arrow file are read on access. A log without an end-of-stream marker, such
+        as the log of a killed run, causes a warning. The result then contains the complete chunks
+        of the log.
 
         Args:
             path: Path of the file.

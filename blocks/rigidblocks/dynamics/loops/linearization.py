@@ -60,7 +60,7 @@ class LoopLinearization(NamedTuple):
 
     @property
     def eigenvalues(self) -> Array:
-        """Eigenvalues of A (2p,) [1/s], in the order of decreasing real parts.
+        """Eigenvalues of A (2p,) [1/s], sorted by decreasing real part.
 
         At an equilibrium, the eigenvalues do not depend on the choice of coordinates. At other
         operating points the eigenvalues depend on this choice (Spencer 2004, 4.1).

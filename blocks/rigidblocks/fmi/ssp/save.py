@@ -54,10 +54,10 @@ def save_system(
     the start values as parameter sets, and the default experiment. If a part has array variables of
     FMI 3.0, which SSP 1.0 does not support, the version of the file is SSP 2.0.
 
-    Blocks become native FMUs of FMI 2.0 with their integration methods. An annotation of
-    rigidblocks contains `dt`, `order` and the sample times. An annotation for OMSimulator contains
-    a fixed-step master with the step dt, by default 1 ms. Other tools select their own steps. The
-    file does not contain the exposed ports of the system.
+    Blocks become native FMI 2.0 FMUs with their integration methods. An annotation of rigidblocks
+    contains `dt`, `order` and the sample times. An annotation for OMSimulator contains a fixed-step
+    master with the step dt, by default 1 ms. Other tools select their own steps. The file does not
+    contain the exposed ports of the system.
 
     Args:
         system: System to save.
