@@ -1,8 +1,8 @@
 """Work-precision diagrams: final error against evaluations and time, compared with other solvers.
 
-The other solvers are LSODA and Radau of SciPy, and CVODE of SUNDIALS (BDF, from FMPy's library).
-All solvers use the same compiled derivative. CVODE and the library call it from C, SciPy's solvers
-from Python. All have the same tolerances, two per decade.
+The other solvers are LSODA and Radau from SciPy, and CVODE from SUNDIALS (BDF, from FMPy's
+library). All solvers use the same compiled derivative. CVODE and the library call it from C,
+SciPy's solvers from Python. All have the same tolerances, two per decade.
 
 For each error, the tables list the cheapest run that is at least as accurate. The reference is the
 library's collocation method at 1e-12, which CVODE's best run must confirm. The script writes
@@ -115,7 +115,7 @@ class Kernel:
 
 
 def by_scipy(kernel: Kernel, name: str, rtol: float, end: float) -> np.ndarray:
-    """Return the final states computed by a solver of SciPy; Radau uses the exact Jacobian."""
+    """Return the final states computed by a SciPy solver; Radau uses the exact Jacobian."""
     m, evaluator = kernel.start(), TracedEvaluator(kernel.memory)
     place, at = kernel.memory.x, np.zeros(kernel.memory.x.stop - kernel.memory.x.start)
     rates, to = kernel.library.rates, np.zeros(len(at))

@@ -1,4 +1,4 @@
-"""FMUs of FMI 3.0 whose structural parameters set the sizes of their arrays."""
+"""FMI 3.0 FMUs whose structural parameters set the sizes of their arrays."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Ports of a block as binary variables of FMI 3.0 FMUs."""
+"""Ports of a block as binary variables in FMI 3.0 FMUs."""
 
 from shutil import copy
 

@@ -1,4 +1,4 @@
-"""Co-simulation FMUs of FMI 2.0 and 3.0 compared with the block in NumPy.
+"""FMI 2.0 and 3.0 co-simulation FMUs compared with the block in NumPy.
 
 Runs from saved states equal the original run bit for bit, and illegal calls are rejected. Tests of
 a single FMI version are in test_native_fmu and test_fmi3.

@@ -32,7 +32,7 @@ def loaded(host: str):
 
 @pytest.fixture(scope="module")
 def feedthrough(tmp_path_factory):
-    """Return FMUs of FMI 2.0 and 3.0 that copy each input to an output of the same type."""
+    """Return FMI 2.0 and 3.0 FMUs that copy each input to an output of the same type."""
     folder = tmp_path_factory.mktemp("feedthrough")
     return {fmi: any_fmu(folder, FEEDTHROUGH, fmi) for fmi in (2, 3)}
 

@@ -1,4 +1,4 @@
-"""Native FMUs of FMI 2.0 in co-simulation, with their integrators and parameters.
+"""Native FMI 2.0 FMUs in co-simulation, with their integrators and parameters.
 
 Tests of the features that FMI 3.0 has too are in test_co_simulation.
 """

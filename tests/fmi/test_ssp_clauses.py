@@ -645,7 +645,7 @@ intervalDecimal="1"/></ModelVariables><ModelStructure><Output valueReference="2"
 
 
 def described_fmu(path, text):
-    """Write an FMU of FMI 3.0 that can be described, but not run."""
+    """Write an FMI 3.0 FMU that can be described, but not run."""
     with zipfile.ZipFile(path, "w") as file:
         file.writestr("modelDescription.xml", text)
         file.writestr(f"binaries/{fmpy.platform_tuple}/m{fmpy.sharedLibraryExtension}", b"")

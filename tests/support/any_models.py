@@ -1,4 +1,4 @@
-"""Small FMUs of FMI 2.0 and 3.0 for co-simulation and model exchange, compiled from `any_fmi.c`.
+"""Small FMI 2.0 and 3.0 FMUs for co-simulation and model exchange, compiled from `any_fmi.c`.
 
 They behave like the Reference FMUs of the Modelica Association with the same names.
 """

@@ -166,7 +166,7 @@ class Instance:
 
 
 class Host(Instance):
-    """Co-simulation instance of an FMU of FMI 2.0 at a path.
+    """Co-simulation instance of an FMI 2.0 FMU at a path.
 
     The first instance unpacks the FMU into a subfolder.
     """

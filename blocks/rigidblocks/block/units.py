@@ -139,7 +139,7 @@ def replace_values(values: Array, table: Table) -> Array:
 def quantity_of(unit: str) -> Quantity | None:
     """Return the physical quantity of a unit, or None if the unit is unknown.
 
-    The unit has the syntax of FMI or, if pint is installed, the syntax of pint.
+    The unit has the FMI syntax or, if pint is installed, the pint syntax.
     """
     try:
         return Quantity(tuple(sorted(base_units(unit).items())))

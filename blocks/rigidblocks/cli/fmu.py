@@ -207,14 +207,14 @@ def fmu(
     ] = None,
     clock: Annotated[
         str | None,
-        _option("Clock of FMI 3.0 that takes the samples: periodic or triggered.", _STEPS),
+        _option("FMI 3.0 clock that takes the samples: periodic or triggered.", _STEPS),
     ] = None,
     binary: Annotated[
         str | None,
-        _option("Ports that become binary variables of FMI 3.0, separated by commas.", _ARCHIVE),
+        _option("Ports that become FMI 3.0 binary variables, separated by commas.", _ARCHIVE),
     ] = None,
     resizable: Annotated[
-        bool, _option("Let a structural parameter of FMI 3.0 set the array sizes.", _ARCHIVE)
+        bool, _option("Let an FMI 3.0 structural parameter set the array sizes.", _ARCHIVE)
     ] = False,
     author: Annotated[str | None, _option("Author.", _METADATA)] = None,
     version: Annotated[str | None, _option("Version of the model.", _METADATA)] = None,

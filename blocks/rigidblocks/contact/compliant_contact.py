@@ -48,7 +48,7 @@ _TINY = 1e-200  # [N^2], smaller than the square of any sliding friction force
 
 
 class ContactForce(NamedTuple):
-    """Normal and friction forces of contacts on the body [N].
+    """Normal and friction contact forces on the body [N].
 
     `normal` (...) acts along the normal, and `friction` (..., 3) acts in the tangent plane.
     """

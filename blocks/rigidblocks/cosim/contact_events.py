@@ -326,7 +326,7 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Simulation problem: model, contacts, law of impact and joint forces.
+    """Simulation problem: model, contacts, impact law and joint forces.
 
     `rest` is the approach velocity below which a contact does not rebound [m/s]. The tolerance
     below which a sliding velocity counts as zero is proportional to the step size `h` [s].

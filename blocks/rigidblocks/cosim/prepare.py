@@ -501,7 +501,7 @@ def _read_state(path: Path, digest: str) -> tuple[int, dict[str, Array]]:
         raise ValueError(f"'{path}' is damaged, or is not a state of `run.save(path)`") from error
     if header["digest"] != digest:
         raise ValueError(
-            f"the state '{path}' belongs to another system, to another version of rigidblocks, or "
+            f"the state '{path}' belongs to another system, to another rigidblocks version, or "
             "to a run with another dt, order, form or start time"
         )
     return int(header["k"]), arrays

@@ -743,7 +743,7 @@ class Drive:
         """Return the eigenvalues [1/s] of the drive at a fixed joint.
 
         The result contains the electrical eigenvalues of the motor, the eigenvalues of an
-        elastically coupled rotor, and the decay rates of friction bristles.
+        elastically coupled rotor, and the friction bristle decay rates.
         """
         found = [*self.motor.poles(self.current_loop)]
         if self.elasticity is not None:

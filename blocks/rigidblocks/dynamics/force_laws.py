@@ -9,7 +9,7 @@ Their arguments and results are arrays with one element per variable. Their para
 or one scalar for all variables. The spring does not support joints with a quaternion.
 
 `stable_step` and `stable_spring_hold` return the longest stable step over which a co-simulation
-may hold the forces of springs and dampers.
+may hold the spring and damper forces.
 """
 
 import abc
@@ -600,7 +600,7 @@ def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> floa
 
 
 def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
-    """Return the longest step [s] over which the forces of springs and dampers may be held.
+    """Return the longest step [s] over which the spring and damper forces may be held.
 
     The forces of n springs are f = -K x - D dx/dt, with the deflections x (n,) and d^2 x/dt^2 = A
     f. The result is 0 if no step is stable, and infinite if no force acts. K and D are (n,); A (n,

@@ -1,1 +1,1 @@
-"""FMU export of blocks, systems and scripts, and import of SSP and OSP system structures."""
+"""FMU export of blocks, systems and scripts; SSP and OSP system structure import."""

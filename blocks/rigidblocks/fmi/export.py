@@ -49,8 +49,8 @@ class ExportOptions(IntegrationOptions, total=False):
             native FMU provides in co-simulation. None for the default of `native_fmu`.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
-        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that triggers the samples of
-            a sampled block in event mode. None: the FMU triggers its samples.
+        clock: "periodic" or "triggered" for an FMI 3.0 input clock that triggers the samples of a
+            sampled block in event mode. None: the FMU triggers its samples.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
         resizable: True for FMI 3.0 arrays with a resizable last dimension. A structural parameter

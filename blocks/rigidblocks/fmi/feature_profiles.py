@@ -52,7 +52,7 @@ class Description:
 
     @property
     def fmi(self) -> int:
-        """Major version of FMI that the FMU declares, such as 2."""
+        """Major FMI version that the FMU declares, such as 2."""
         return int(self.root.get("fmiVersion", "0").split(".")[0])
 
     @cached_property
@@ -162,7 +162,7 @@ class Feature(NamedTuple):
     Attributes:
         text: Name of the feature.
         test: Predicate that is True if an FMU has the feature.
-        fmi: First major version of FMI that defines the feature.
+        fmi: First major FMI version that defines the feature.
         of: Interface type to which the feature belongs, or None for all interface types.
     """
 
@@ -304,11 +304,11 @@ def profile_matrix(path: str | Path) -> Matrix:
     """Compare the features of an FMU with the feature profiles of the FMI project.
 
     If an FMU does not have an interface type, the features of this interface type are not
-    applicable, and no profile counts them as missing. Features of FMI 3.0 are missing in every FMU
-    of FMI 2.0.
+    applicable, and no profile counts them as missing. FMI 3.0 features are missing in every FMU of
+    FMI 2.0.
 
     Args:
-        path: FMU file of FMI 2.0 or 3.0.
+        path: FMI 2.0 or 3.0 FMU file.
 
     Returns:
         Features of the FMU, and missing required features of each profile.

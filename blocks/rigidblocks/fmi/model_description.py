@@ -1,4 +1,4 @@
-"""Model descriptions of FMI 2.0 and FMI 3.0, generated from the variables of a block.
+"""FMI 2.0 and FMI 3.0 model descriptions, generated from the variables of a block.
 
 The base class writes the common elements of both FMI versions, and defines the order of all
 elements. Each subclass writes the elements of one version. FMI 2.0 has one scalar variable per
@@ -85,7 +85,7 @@ def model_description(
     xcp: XcpAddress | None = None,
     **capabilities: str,
 ) -> str:
-    """Return the text of modelDescription.xml of FMI 2.0.
+    """Return the text of an FMI 2.0 modelDescription.xml file.
 
     The guid is a digest of the description and of `content`, so equal FMUs have equal guids.
 
@@ -118,7 +118,7 @@ def model_description3(
     interval: float | None = None,
     clock: str | None = None,
 ) -> str:
-    """Return the text of modelDescription.xml of FMI 3.0.
+    """Return the text of an FMI 3.0 modelDescription.xml file.
 
     The instantiation token is a digest of the description and of `content`.
 
@@ -151,7 +151,7 @@ def output_order_attribute(order: int) -> dict[str, str]:
 
 @dataclass(frozen=True, eq=False)
 class _Writer(ABC):
-    """Base class of the writers of FMI 2.0 and FMI 3.0 model descriptions."""
+    """Base class of the FMI 2.0 and FMI 3.0 model description writers."""
 
     variables: Variables
     identifier: str
@@ -480,7 +480,7 @@ class _Writer3(_Writer):
 
 
 def _is_derivative(capability: str) -> bool:
-    """Return True if a capability of FMI 3.0 concerns derivatives or dependencies."""
+    """Return True if an FMI 3.0 capability concerns derivatives or dependencies."""
     return capability.startswith("provides") and capability != "providesIntermediateUpdate"
 
 
@@ -555,7 +555,7 @@ class _ScheduledWriter(_Writer3):
 
 @dataclass(frozen=True)
 class ArrayVariable:
-    """Array variable of FMI 3.0 for a port, with its elements in C order."""
+    """FMI 3.0 array variable for a port, with its elements in C order."""
 
     name: str
     shape: tuple[int, ...]
@@ -675,7 +675,7 @@ def _range_attributes(
 
 
 def _add_scalar(parent: Element, variable: Variable) -> None:
-    """Add the element ScalarVariable of FMI 2.0 for a variable."""
+    """Add the FMI 2.0 element ScalarVariable for a variable."""
     attributes = {
         "name": variable.name,
         "valueReference": str(variable.index),

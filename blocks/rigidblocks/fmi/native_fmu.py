@@ -73,7 +73,7 @@ class Platform:
     """Target platform of a native FMU.
 
     Attributes:
-        name: Platform name of FMI 3.0.
+        name: FMI 3.0 platform name.
         fmi2_folder: Name of the binary folder in FMI 2.0.
         suffix: Suffix of shared libraries.
         target: Target name of the cross compiler.
@@ -141,7 +141,7 @@ def binaries(
         main: Name of the source file to compile.
         identifier: Model identifier.
         fmi: FMI version, 2 or 3.
-        platforms: Platform names of FMI 3.0, "all", or None.
+        platforms: FMI 3.0 platform names, "all", or None.
         flags: Additional compiler flags.
 
     Returns:
@@ -180,7 +180,7 @@ def binaries(
 def _unknown_platform(name: str) -> str:
     """Return the error text for an unknown platform, with a suggestion for a similar name.
 
-    For a folder name of FMI 2.0, such as linux64, the suggestion is the platform of this folder.
+    For an FMI 2.0 folder name, such as linux64, the suggestion is the platform of this folder.
     """
     folders = {platform.fmi2_folder: platform.name for platform in _PLATFORMS}
     close = [folders[name]] if name in folders else get_close_matches(name, PLATFORMS, 1)
@@ -323,8 +323,8 @@ def native_fmu(
             samples, the default is 0.
         interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
-        clock: "periodic" or "triggered" for an input clock of FMI 3.0 that triggers the samples of
-            the block. None: the FMU triggers its samples.
+        clock: "periodic" or "triggered" for an FMI 3.0 input clock that triggers the samples of the
+            block. None: the FMU triggers its samples.
         binary: Names of the ports that become binary variables in FMI 3.0.
         resizable: True for FMI 3.0 arrays with a resizable last dimension.
 

@@ -1,4 +1,4 @@
-"""Export of a script as a Python FMU, with a compiled kernel and the binaries of pythonfmu."""
+"""Export of a script as a Python FMU, with a compiled kernel and the pythonfmu binaries."""
 
 import json
 from importlib.metadata import files
@@ -48,7 +48,7 @@ def python_fmu(
 
     The importer of the FMU must be a Python program with NumPy and rigidblocks. The FMU contains
     the local modules that the script imports at its top level. Repeated exports of a script with
-    the same version of rigidblocks create identical files.
+    the same rigidblocks version create identical files.
 
     Args:
         script: Path of the script, or a loaded script.
@@ -83,7 +83,7 @@ def python_fmu(
 
 
 def _licenses(bundle: bool) -> str:
-    """Return the text of the licenses of rigidblocks and pythonfmu.
+    """Return the text of the rigidblocks and pythonfmu licenses.
 
     `bundle` is True if the FMU contains rigidblocks.
     """

@@ -51,8 +51,8 @@ class Variables:
     `binary` are binary variables, which contain the elements as little-endian doubles.
 
     Raises:
-        ValueError: A name does not follow the structured naming convention of FMI, or a port cannot
-            be a binary variable.
+        ValueError: A name does not follow the FMI structured naming convention, or a port cannot be
+            a binary variable.
     """
 
     evaluator: TracedEvaluator
@@ -365,7 +365,7 @@ def _derivative_unit(unit: str) -> str:
 
 
 def sparsity_header(variables: Variables) -> str:
-    """Return the text of sparsity.h, a C header of FMI 3.0 FMUs.
+    """Return the text of sparsity.h, a C header in FMI 3.0 FMUs.
 
     The header contains the dependencies of each scalar unknown, and the list of variables that are
     available in intermediate updates.
@@ -391,7 +391,7 @@ def sparsity_header(variables: Variables) -> str:
 
 
 def is_in_intermediate_updates(variable: Variable) -> bool:
-    """Return True if a variable is available in intermediate updates of FMI 3.0.
+    """Return True if a variable is available in FMI 3.0 intermediate updates.
 
     Continuous inputs and continuous outputs are available.
     """

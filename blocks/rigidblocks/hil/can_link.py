@@ -263,7 +263,7 @@ class Database:
         return tuple(_message(known[name], timeout, counter, checksum) for name in names)
 
     def ports(self, message: Message) -> tuple[Port, ...]:
-        """Return the ports `Message.Signal` of a message, in the units of rigidblocks."""
+        """Return the ports `Message.Signal` of a message, in rigidblocks units."""
         (known,) = (one for one in self._messages if one.name == message.name)
         signals = {one.name: one for one in known.signals}
         return tuple(_port(message, one, signals[one.name]) for one in message.signals)
@@ -423,7 +423,7 @@ class CanLink(Link):
 
     The link uses CAN FD if a message requires it. Each signal of a message is a port
     `Message.Signal` with the bounds of the DBC file. If the unit in the DBC file is known, the port
-    has the corresponding unit of rigidblocks. An input with a start value in the DBC file may stay
+    has the corresponding rigidblocks unit. An input with a start value in the DBC file may stay
     unconnected. Values out of bounds are clamped and counted.
 
     Messages with a cycle time in the DBC file are sent once in each cycle, other messages in every

@@ -25,7 +25,7 @@ from rigidblocks.cosim.graph.remote_fmu import RemoteFile
 from rigidblocks.tracing.c_notation import c_string
 from rigidblocks.tracing.ccode import c_number
 
-_FOLDERS = {  # binary folders of FMI 2.0 and FMI 3.0, by the platform of the runner
+_FOLDERS = {  # FMI 2.0 and FMI 3.0 binary folders, by the platform of the runner
     "x86_64-linux": ("linux64", "x86_64-linux"),
     "aarch64-linux": ("aarch64-linux", "aarch64-linux"),
 }

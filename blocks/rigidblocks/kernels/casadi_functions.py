@@ -41,7 +41,7 @@ _BLOCK_FUNCTIONS = {"derivative": "xdot", "update": "x_next", "output": "y"}
 def casadi_function(target: Tree | Block, function: str) -> ca.Function:
     """Return a CasADi function of a robot model or a block.
 
-    CasADi differentiates the function exactly, and optimizers of CasADi call it with symbols of the
+    CasADi differentiates the function exactly, and CasADi optimizers call it with symbols of the
     types SX and MX. The function contains only expressions, so it needs neither this package nor
     Python at run time.
 
@@ -273,9 +273,9 @@ def export_acados(
     phi, `dyn_disc_phi_fun_jac` also the transposed Jacobian with respect to (u, x), and
     `dyn_disc_phi_fun_jac_hess` also the Hessian of lam^T phi.
 
-    Each function has the C interface of CasADi (`_work`, `_n_in`, `_sparsity_in` and so on) with
-    dense matrices in column-major order, which `external_function_casadi` of acados reads. The code
-    is C99. A header declares all functions.
+    Each function has the CasADi C interface (`_work`, `_n_in`, `_sparsity_in` and so on) with dense
+    matrices in column-major order, which `external_function_casadi` of acados reads. The code is
+    C99. A header declares all functions.
 
     Args:
         target: Block, or robot model. The block of a model is `RobotPlant(model)`, or
@@ -403,7 +403,7 @@ def _continuous(
 
 
 def _c_text(name: str, header: str, function: ca.Function) -> str:
-    """Return the C code of a CasADi function, with the C interface of CasADi."""
+    """Return the C code of a CasADi function, with the CasADi C interface."""
     sizes_in = [function.size_in(k) for k in range(function.n_in())]
     sizes_out = [function.size_out(k) for k in range(function.n_out())]
     symbols = [ca.SX.sym("x", rows, columns) for rows, columns in sizes_in]

@@ -108,11 +108,11 @@ class ClosedLoopPlant(JointPlant):
     instead.
 
     `external_wrenches` adds the input `f_ext` (nb, 6), as in `RobotPlant`. `loop_forces` adds the
-    input `loop_tau`, the forces of springs or motors along the degrees of freedom of the loop
-    joints (RBDA 8.4). `elements` apply forces to the joints of the spanning tree and between
-    bodies. `elements`, `inertias` and `nominal` are as in `RobotPlant`. The parameter `gravity`
-    defaults to the gravity of the model. `method` is one of `loops.SOLVERS`. Use a method other
-    than the default only for comparison.
+    input `loop_tau`, the spring or motor forces along the degrees of freedom of the loop joints
+    (RBDA 8.4). `elements` apply forces to the joints of the spanning tree and between bodies.
+    `elements`, `inertias` and `nominal` are as in `RobotPlant`. The parameter `gravity` defaults to
+    the gravity of the model. `method` is one of `loops.SOLVERS`. Use a method other than the
+    default only for comparison.
 
     A constraint counts as dependent if its remainder after orthogonalization against the other
     constraints is below `tolerance` times the largest constraint. Model values that are written

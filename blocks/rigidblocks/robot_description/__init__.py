@@ -1,1 +1,1 @@
-"""Robots from files in the formats URDF, SDF, MJCF and the JSON format of rigidblocks."""
+"""Robots from files in the formats URDF, SDF, MJCF and the rigidblocks JSON format."""

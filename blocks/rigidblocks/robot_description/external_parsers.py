@@ -129,7 +129,7 @@ def _compile_mjcf(path: str) -> dict[str, Any] | str:
         for name, bit in mujoco.mjtDisableBit.__members__.items()
         if name.startswith("mjDSBL_") and m.opt.disableflags & int(bit)
     }
-    arrays["sensor_kind"] = [  # the type codes depend on the version of MuJoCo
+    arrays["sensor_kind"] = [  # the type codes depend on the MuJoCo version
         mujoco.mjtSensor(kind).name.removeprefix("mjSENS_").lower()
         for kind in m.sensor_type.tolist()
     ]

@@ -1,4 +1,4 @@
-"""JSON format of rigidblocks, which stores numbers without rounding (`robot.schema.json`)."""
+"""rigidblocks JSON format, which stores numbers without rounding (`robot.schema.json`)."""
 
 import json
 import math

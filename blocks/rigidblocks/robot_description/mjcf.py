@@ -263,7 +263,7 @@ def _is_joint_sum(m: Any, t: int) -> bool:
 
 
 def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
-    """Return the drag of the bodies in a fluid at rest, by the inertia-box model of MuJoCo.
+    """Return the drag of the bodies in a fluid at rest, by the MuJoCo inertia-box model.
 
     A body has the drag of a box with the same mass and moments of inertia. The box has the sides b
     with the mean d, and the fluid the density rho and the viscosity beta. The coefficients are:

@@ -4,7 +4,7 @@ The tables in this module list the known children and attributes of each element
 attributes begin with @. Unknown names are reported like unsupported elements that affect the
 motion.
 
-The table of MJCF applies to the text of a file. `mjcf` reads the model that MuJoCo compiles, and
+The MJCF table applies to the text of a file. `mjcf` reads the model that MuJoCo compiles, and
 checks the elements that default classes or included files define.
 """
 

@@ -1,4 +1,4 @@
-"""SDF, the Simulation Description Format of Gazebo, versions 1.4 to 1.12, with one model."""
+"""SDF, the Gazebo Simulation Description Format, versions 1.4 to 1.12, with one model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

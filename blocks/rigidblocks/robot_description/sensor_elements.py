@@ -1,6 +1,6 @@
-"""Sensors of MJCF files (from the arrays of the compiled model) and of SDF files.
+"""Sensors from MJCF files (from the arrays of the compiled model) and from SDF files.
 
-The sensors of SDF files are inertial, force-torque, altitude and magnetic sensors.
+The sensors in SDF files are inertial, force-torque, altitude and magnetic sensors.
 """
 
 from collections.abc import Callable, Iterator, Sequence

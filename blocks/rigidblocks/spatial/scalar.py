@@ -2,7 +2,7 @@
 
 The algorithms accept floats and traced scalars (object arrays). They use `select` instead of a
 data-dependent `if`, because `select` supports both types. Arithmetic, `np.sin`, `np.sqrt` and
-similar functions of NumPy support traced scalars directly.
+similar NumPy functions support traced scalars directly.
 
 A dual number a + b e with e^2 = 0 has the value a and the exact first derivative b (RBDA 3.5).
 """

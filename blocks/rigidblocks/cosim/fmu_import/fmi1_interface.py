@@ -81,7 +81,7 @@ class Fmi1(Interface):
 
     @property
     def _kind(self) -> str:
-        """Interface type in the names of FMI 1.0 functions: "Slave" or "Model"."""
+        """Interface type in the FMI 1.0 function names: "Slave" or "Model"."""
         return "Slave" if self.fmu.kind == CO_SIMULATION else "Model"
 
     def reset(self, part: Part) -> None:
@@ -126,7 +126,7 @@ class Fmi1(Interface):
     def update_discrete_states(self) -> Update:
         """Update the discrete states.
 
-        The initialization of FMI 1.0 already updates the discrete states, so the first call only
+        The FMI 1.0 initialization already updates the discrete states, so the first call only
         returns the result of this update. If inputs have changed since the initialization, the
         result requests another update.
         """

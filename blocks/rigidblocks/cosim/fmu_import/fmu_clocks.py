@@ -1,4 +1,4 @@
-"""Clocks of FMI 3.0 FMUs: times of the ticks, in Python and for the C loop."""
+"""FMI 3.0 clocks: times of the ticks, in Python and for the C loop."""
 
 import ctypes
 from collections.abc import Sequence

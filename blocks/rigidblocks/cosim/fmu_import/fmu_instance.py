@@ -224,7 +224,7 @@ class RunningFmu(Instance):
         if not self._started:
             self.fmi.set_up(t)
             set_start(self.fmi, (*self._fmu.parameters, *self._fmu.states))
-            if self._fmu.version == 1:  # the initialization of FMI 1.0 uses the inputs
+            if self._fmu.version == 1:  # the FMI 1.0 initialization uses the inputs
                 self.given.set()
                 self._last[:] = self._discrete_values()
             self.fmi.enter_initialization(t)

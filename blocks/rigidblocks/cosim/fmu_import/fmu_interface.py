@@ -182,7 +182,7 @@ class Unpacked:
         except BaseException:
             self._remove()
             raise
-        if (self.folder / "resources" / "layout.json").exists():  # a Python FMU of rigidblocks
+        if (self.folder / "resources" / "layout.json").exists():  # a rigidblocks Python FMU
             with contextlib.suppress(ImportError):  # the FMU may bundle the package instead
                 import_module("pythonfmu.fmi2slave")
 
@@ -291,8 +291,8 @@ class Update(NamedTuple):
 class _LoadedFmu(_FMU):
     """FMPy's FMU base class, with a constructor that does not change the working folder.
 
-    The constructor of FMPy changes the working folder of the process to load the library. This
-    affects relative paths in all threads.
+    The FMPy constructor changes the working folder of the process to load the library. This affects
+    relative paths in all threads.
     """
 
     def __init__(

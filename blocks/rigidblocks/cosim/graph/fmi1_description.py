@@ -16,7 +16,7 @@ _CAPABILITIES = (
 def complete_description(root: Any, description: Any) -> None:
     """Add the missing attributes to FMPy's model description of an FMI 1.0 FMU.
 
-    The added attributes use the terms of FMI 2.0:
+    The added attributes use the FMI 2.0 terms:
 
     - Capabilities that a co-simulation FMU does not declare are false.
     - A parameter without a start value is a calculated parameter.

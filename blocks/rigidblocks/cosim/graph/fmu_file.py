@@ -165,7 +165,7 @@ def _set_priorities(root: Any, description: Any) -> None:
 
 
 def _set_bounds_of_unsigned_integers(root: Any, description: Any) -> None:
-    """Add the bounds of FMI 3.0 unsigned integers to a description; FMPy does not read them."""
+    """Add the FMI 3.0 unsigned integer bounds to a description; FMPy does not read them."""
     elements = {one.get("name"): one for one in root.iterfind("ModelVariables/*")}
     for variable in description.modelVariables:
         if variable.type.startswith("UInt") and variable.name in elements:
@@ -328,7 +328,7 @@ def check_archive(path: object, entries: Sequence[zipfile.ZipInfo]) -> None:
 
 _HEADERS = Path(fmpy.__file__).parent / "c-code"  # FMI headers, which FMUs may omit
 _FLAGS = (OPTIMIZATION, "-ffp-contract=off", "-fPIC", "-shared", "-w")
-# Source FMUs prefix the FMI function names for static linking. In the headers of FMI 2.0.4 and
+# Source FMUs prefix the FMI function names for static linking. In the FMI 2.0.4 headers and
 # newer, these macros remove the prefix. For older headers, `_prefix_options` removes it.
 _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 

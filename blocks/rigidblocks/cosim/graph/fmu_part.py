@@ -124,7 +124,7 @@ def _check_size(path: object, name: str, shape: tuple[int, ...]) -> None:
 def unit_meanings(description: Any) -> dict[str, Quantity | None]:
     """Map the unit names in a model description to physical quantities.
 
-    The unit definitions of the model description take precedence over the units of rigidblocks.
+    The unit definitions of the model description take precedence over rigidblocks units.
     """
     units = {_unit(v) for v in description.modelVariables}
     meanings = {unit: quantity_of(unit) for unit in units}

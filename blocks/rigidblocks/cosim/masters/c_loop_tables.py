@@ -245,7 +245,7 @@ class Variables(NamedTuple):
 
 
 class Events(NamedTuple):
-    """Data for event mode of an FMU: addresses of FMI functions, and discrete inputs.
+    """Data for event mode of an FMU: FMI function addresses, and discrete inputs.
 
     `last` contains the values of the discrete inputs at the last event. The loop sets `entered`
     (1,) to 1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at the
@@ -264,9 +264,9 @@ class Events(NamedTuple):
 class ClockTable(NamedTuple):
     """Clocks of an FMI 3.0 FMU, which the loop activates at their ticks.
 
-    `set_clocks`, `get_intervals` and `activate` are addresses of FMI functions. `activate` runs a
-    model partition; the address is 0 without scheduled execution. `references` (n,) contains the
-    value references as unsigned 32-bit integers, and `kinds` (n,) the kinds of the clocks in
+    `set_clocks`, `get_intervals` and `activate` are FMI function addresses. `activate` runs a model
+    partition; the address is 0 without scheduled execution. `references` (n,) contains the value
+    references as unsigned 32-bit integers, and `kinds` (n,) the kinds of the clocks in
     `c/master/loop_tables.h`. `triggers` and `outputs` are the triggered input clocks and the output
     clocks.
 

@@ -165,7 +165,7 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
 
 
 def parameter_set(root: Element) -> dict[str, Value]:
-    """Return the values of a parameter set by name; arrays of SSP 2.0 are flat in C order.
+    """Return the values of a parameter set by name; SSP 2.0 arrays are flat in C order.
 
     `root` is the XML element ParameterSet.
 

@@ -54,7 +54,7 @@ def save_system(
     the start values as parameter sets, and the default experiment. If a part has array variables of
     FMI 3.0, which SSP 1.0 does not support, the version of the file is SSP 2.0.
 
-    Blocks become native FMI 2.0 FMUs with their integration methods. An annotation of rigidblocks
+    Blocks become native FMI 2.0 FMUs with their integration methods. A rigidblocks annotation
     contains `dt`, `order` and the sample times. An annotation for OMSimulator contains a fixed-step
     master with the step dt, by default 1 ms. Other tools select their own steps. The file does not
     contain the exposed ports of the system.
@@ -214,14 +214,14 @@ def _component(parent: Element, part: Part, file: str, units: dict[str, Quantity
 def _names(part: Part, port: Port) -> tuple[str, ...]:
     """Return the names of the FMU variables of a port.
 
-    An array variable of FMI 3.0 has one name for all elements.
+    An FMI 3.0 array variable has one name for all elements.
     """
     component = part.component
     return component.variable_names(port.name) if isinstance(component, Fmu) else port.element_names
 
 
 def _is_array(part: Part, port: Port) -> bool:
-    """Return True if a port is one array variable of FMI 3.0."""
+    """Return True if a port is one FMI 3.0 array variable."""
     return len(_names(part, port)) != port.size
 
 
@@ -235,12 +235,12 @@ def _version(parts: Iterable[Part]) -> str:
     return "2.0" if needs_2 else "1.0"
 
 
-_SMALL = ("Int8", "UInt8", "Int16", "UInt16", "Int32")  # values of the type Integer of SSP 1.0
-_LARGE = ("UInt32", "Int64", "UInt64")  # types of SSP 2.0
+_SMALL = ("Int8", "UInt8", "Int16", "UInt16", "Int32")  # values of the SSP 1.0 type Integer
+_LARGE = ("UInt32", "Int64", "UInt64")  # SSP 2.0 types
 
 
 def _type_name(of_type: str) -> str:
-    """Return the SSP type for a port type, if possible a type of SSP 1.0."""
+    """Return the SSP type for a port type, if possible an SSP 1.0 type."""
     return "Real" if of_type in REAL else "Integer" if of_type in _SMALL else of_type
 
 
@@ -254,7 +254,7 @@ def _ports(part: Part, kinds: Iterable[str]) -> Iterator[Port]:
 
 
 def _dimensions(parent: Element, part: Part, port: Port) -> None:
-    """Add the Dimension elements of SSP 2.0 if a port is an array variable."""
+    """Add the SSP 2.0 Dimension elements if a port is an array variable."""
     if _is_array(part, port):
         for size in port.shape:
             SubElement(parent, "ssc:Dimension", size=str(size))
@@ -411,7 +411,7 @@ def _define(root: Element, units: Mapping[str, Quantity]) -> None:
 
 
 def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: str | None) -> None:
-    """Add the annotations of rigidblocks and OMSimulator, with options that SSP does not define."""
+    """Add the rigidblocks and OMSimulator annotations, with options that SSP does not define."""
     sampled = {p.name: t for p in parts if (t := getattr(p.component, "sample_time", None))}
     annotations = SubElement(system, "ssd:Annotations")
     _annotate_for_omsimulator(annotations, dt)
@@ -443,5 +443,5 @@ def _annotate_for_omsimulator(annotations: Element, dt: float | None) -> None:
 
 
 def _decimal(value: float) -> str:
-    """Format a value as a decimal of XML Schema, which has no exponent."""
+    """Format a value as an XML Schema decimal, which has no exponent."""
     return np.format_float_positional(value, trim="0")

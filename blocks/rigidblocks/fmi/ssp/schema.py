@@ -1,4 +1,4 @@
-"""Reader and validator of the XML files of SSP, and the rules for their elements and attributes."""
+"""Reader and validator of SSP XML files, and the rules for their elements and attributes."""
 
 import logging
 import posixpath
@@ -41,9 +41,9 @@ _SCHEMAS = {
     MAPPING: "SystemStructureParameterMapping.xsd",
     DICTIONARY: "SystemStructureSignalDictionary.xsd",
 }
-OURS = "org.rigidblocks.cosim"  # type of the annotation of rigidblocks
-OMSIMULATOR = "org.openmodelica"  # type of the annotation of OMSimulator
-TOOL = "rigidblocks"  # start of the attribute generationTool in files of rigidblocks
+OURS = "org.rigidblocks.cosim"  # type of the rigidblocks annotation
+OMSIMULATOR = "org.openmodelica"  # type of the OMSimulator annotation
+TOOL = "rigidblocks"  # start of the attribute generationTool in rigidblocks files
 OUR_SPACE = "urn:rigidblocks:ssp"
 
 
@@ -125,7 +125,7 @@ def read(
 
 @cache
 def _schema(root_tag: str) -> Any:
-    """Load the XML schema of an SSP 1.0 root element from the files of FMPy."""
+    """Load the XML schema of an SSP 1.0 root element from the FMPy files."""
     folder = Path(fmpy.ssp.ssd.__file__).parent / "schema"
     return etree.XMLSchema(file=str(folder / _SCHEMAS[root_tag]))
 

@@ -724,7 +724,7 @@ def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> It
 def _experiment(root: Element, system: Element) -> dict[str, Any]:
     """Return the run options in a description, as arguments of `simulate`.
 
-    The default experiment and the annotation of rigidblocks contain these options.
+    The default experiment and the rigidblocks annotation contain these options.
     """
     run: dict[str, Any] = {}
     for one in find_all(root, "ssd:DefaultExperiment"):
