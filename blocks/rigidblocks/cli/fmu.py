@@ -203,7 +203,7 @@ def fmu(
     ] = None,
     interval: Annotated[
         float | None,
-        _option("Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution.", _STEPS),
+        _option("Clock interval [s] of an FMI 3.0 FMU for scheduled execution.", _STEPS),
     ] = None,
     clock: Annotated[
         str | None,

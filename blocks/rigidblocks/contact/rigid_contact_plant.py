@@ -50,7 +50,7 @@ from rigidblocks.robot_description.robot_description import JointProperties
 from rigidblocks.spatial.scalar import less, maximum, piecewise, select
 from rigidblocks.spatial.spatial import Array
 
-LAWS = "newton", "poisson"  # laws of restitution
+LAWS = "newton", "poisson"  # restitution laws
 # convergence tolerance of contact velocities, relative to the fastest body; found by trial
 TOLERANCE = 1e-5
 

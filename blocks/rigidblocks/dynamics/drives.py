@@ -124,7 +124,7 @@ class PositionServo(Servo):
     kd: Any = 0.0
     force_max: Any = None
     at_joint: bool = False
-    command: ClassVar = Signal("command", "length", "reference position of the joint")
+    command: ClassVar = Signal("command", "length", "reference joint position")
     quantities: ClassVar = {
         "kp": Number("stiffness", "proportional gain", positive=True),
         "ki": Number("integral gain", "integral gain", 0.0),
@@ -154,7 +154,7 @@ class VelocityServo(Servo):
     ki: Any = None
     force_max: Any = None
     at_joint: bool = False
-    command: ClassVar = Signal("command", "speed", "reference velocity of the joint")
+    command: ClassVar = Signal("command", "speed", "reference joint velocity")
     quantities: ClassVar = {
         "kp": Number("damping", "proportional gain", positive=True),
         "ki": Number("stiffness", "integral gain", 0.0),
@@ -631,7 +631,7 @@ class Drive:
         if self.motor.is_linear:
             found.append(Signal("motor_force", "linear force", "force of the motor"))
         elif not isinstance(self.motor, Rotor):
-            found.append(Signal("torque", "rotor force", "torque of the motor"))
+            found.append(Signal("torque", "rotor force", "motor torque"))
         found += self.motor.outputs
         if self.elasticity is not None:
             found.append(Signal("deflection", "length", "deflection of the elasticity"))

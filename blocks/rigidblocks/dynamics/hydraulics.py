@@ -26,7 +26,7 @@ class HydraulicCylinder(Motor):
     x is the position of the piston, which is the position of the prismatic joint minus `retracted`,
     and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
 
-    The command u from -1 to 1 is the opening of the valve. For u > 0, the valve connects chamber a
+    The command u from -1 to 1 is the valve opening. For u > 0, the valve connects chamber a
     with the supply and chamber b with the tank. For u < 0, it exchanges the chambers. The flow
     through each edge with the pressure drop d is
 
@@ -101,7 +101,7 @@ class HydraulicCylinder(Motor):
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
-        return (Signal("command", "number", "opening of the valve, -1 to 1,"),)
+        return (Signal("command", "number", "valve opening, -1 to 1,"),)
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
@@ -110,7 +110,7 @@ class HydraulicCylinder(Motor):
             for name, start in zip("ab", self._start_pressures(), strict=True)
         ]
         if self.time_constant is not None:
-            found.append(Signal("opening", "number", "opening of the valve"))
+            found.append(Signal("opening", "number", "valve opening"))
         return tuple(found)
 
     def _start_pressures(self) -> tuple[float, float]:

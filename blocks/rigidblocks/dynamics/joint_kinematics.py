@@ -202,7 +202,7 @@ def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list
 
     Args:
         tree: Model with the joints.
-        joints: Names or indices of the joints.
+        joints: Joint names or indices.
         purpose: Purpose of the joints, for the error message.
 
     Raises:

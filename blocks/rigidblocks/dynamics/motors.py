@@ -112,7 +112,7 @@ class Thermal(Numbers):
 class CurrentLoop(Numbers):
     """Proportional-integral controller of the current of a motor, with back-calculation.
 
-        v_ref = kp (i_ref - i) + z + k w,    v = v_ref limited to the voltage of the motor
+        v_ref = kp (i_ref - i) + z + k w,    v = v_ref limited to the motor voltage
         dz/dt = ki (i_ref - i) + ki / kp (v - v_ref)
 
     The loop limits i_ref to [-current_max, current_max], and compensates the back EMF k w. The
@@ -194,7 +194,7 @@ class Motor(Numbers, abc.ABC):
         rotor: RotorMotion,
         x: Mapping[str, Any],
     ) -> Response:
-        """Return the torque of the motor and the derivatives of its states.
+        """Return the motor torque and the derivatives of its states.
 
         Args:
             loop: Current loop, or None.
@@ -211,7 +211,7 @@ class Motor(Numbers, abc.ABC):
 
     @property
     def servo_fault(self) -> str | None:
-        """Reason why a servo cannot compute the torque of the motor, or None."""
+        """Reason why a servo cannot compute the motor torque, or None."""
         return None
 
     def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
@@ -234,7 +234,7 @@ class Rotor(Motor):
     """
 
     inertia: Any = None
-    quantities: ClassVar = {"inertia": Number("rotor inertia", "inertia of the rotor", 0.0)}
+    quantities: ClassVar = {"inertia": Number("rotor inertia", "rotor inertia", 0.0)}
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         del loop
@@ -284,7 +284,7 @@ class TorqueMotor(Motor):
     corner_speed: Any = None
     no_load_speed: Any = None
     quantities: ClassVar = {
-        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "inertia": Number("rotor inertia", "rotor inertia", 0.0),
         "torque_max": Number("rotor force", "largest torque", positive=True),
         "time_constant": Number("time", "time constant of the torque", positive=True),
         "corner_speed": Number("rotor speed", "speed above which the torque decreases", 0.0),
@@ -316,7 +316,7 @@ class TorqueMotor(Motor):
         if self.time_constant is None:
             return ()
         nominal = 1.0 if self.torque_max is None else float(self.torque_max)
-        return (Signal("lagged_torque", "rotor force", "torque of the motor", nominal=nominal),)
+        return (Signal("lagged_torque", "rotor force", "motor torque", nominal=nominal),)
 
     def respond(
         self,
@@ -376,7 +376,7 @@ class DCMotor(Motor):
         "R": Number("resistance", "resistance of the winding", positive=True),
         "L": Number("inductance", "inductance of the winding", positive=True),
         "k": Number("torque constant", "torque constant", positive=True),
-        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "inertia": Number("rotor inertia", "rotor inertia", 0.0),
         "voltage_max": Number("voltage", "largest voltage", positive=True),
     }
 
@@ -391,7 +391,7 @@ class DCMotor(Motor):
 
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
         amperes, volts = _electrical_nominals(self.R, self.voltage_max, loop)
-        found = [Signal("current", "current", "current of the motor", nominal=amperes)]
+        found = [Signal("current", "current", "motor current", nominal=amperes)]
         if loop is not None:
             text = "integral of the current loop"
             found.append(Signal("voltage_integral", "voltage", text, nominal=volts))
@@ -469,7 +469,7 @@ class SynchronousMotor(Motor):
         "L_q": Number("inductance", "inductance of the quadrature axis", positive=True),
         "flux": Number("flux", "flux linkage of the magnets", positive=True),
         "pole_pairs": Number("number", "number of pole pairs", positive=True),
-        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "inertia": Number("rotor inertia", "rotor inertia", 0.0),
         "voltage_max": Number("voltage", "largest length of the voltage vector", positive=True),
         "current_d": Number("current", "reference of the direct current"),
     }
@@ -622,7 +622,7 @@ class AffineMotor(Motor):
         "bias_position": Number("number", "torque per rotor angle"),
         "bias_velocity": Number("number", "torque per rotor speed"),
         "time_constant": Number("time", "time constant of the activation", positive=True),
-        "inertia": Number("rotor inertia", "inertia of the rotor", 0.0),
+        "inertia": Number("rotor inertia", "rotor inertia", 0.0),
         "ki": Number("number", "torque per integral of the position error"),
         "offset": Number("number", "position setpoint at the rotor angle zero"),
         "velocity_gain": Number("number", "torque per velocity setpoint"),
@@ -770,7 +770,7 @@ def _torque_within_current(loop: CurrentLoop | None, torque: Any, per_ampere: An
 def _temperature(thermal: Thermal | None) -> tuple[Signal, ...]:
     if thermal is None:
         return ()
-    text = "temperature of the winding"
+    text = "winding temperature"
     return (Signal("temperature", "temperature", text, float(thermal.ambient), 100.0),)
 
 

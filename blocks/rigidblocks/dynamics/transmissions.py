@@ -159,7 +159,7 @@ def aba_with_rotors(
     """Return the joint accelerations qdd (nv,) of a model with geared rotors at its joints.
 
     The articulated-body algorithm uses D_i = S^T U + I_rot (RBDA Eq 9.28). `rotor_inertia` (nv,) is
-    I_rot at the joint, rho^2 times the inertia of the rotor. The algorithm neglects the rotor
+    I_rot at the joint, rho^2 times the rotor inertia. The algorithm neglects the rotor
     masses and the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the
     diagonal of H; `rotor_bias` returns the bias forces of a SixDoF joint.
 
@@ -181,7 +181,7 @@ def aba_with_rotors(
 class ReflectedRotor(NamedTuple):
     """Rotor that a gear connects rigidly to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
 
-    `inertia` [kg m^2] is the inertia of the rotor about its own axis. `ratio` is the rotor speed
+    `inertia` [kg m^2] is the rotor inertia about its own axis. `ratio` is the rotor speed
     divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
     the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor adds
     inertia, but gravity does not act on it.

@@ -47,7 +47,7 @@ class ExportOptions(IntegrationOptions, total=False):
             importer does not support arrays.
         output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2, that a
             native FMU provides in co-simulation. None for the default of `native_fmu`.
-        interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
+        interval: Clock interval [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
         clock: "periodic" or "triggered" for an FMI 3.0 input clock that triggers the samples of a
             sampled block in event mode. None: the FMU triggers its samples.

@@ -130,7 +130,7 @@ def model_description3(
         inner_step: Step size of the integrator [s], if it is fixed.
         xcp: Address of the XCP server of the FMU.
         output_order: Highest order of output derivatives.
-        interval: Interval of the clock [s] of an FMU for scheduled execution, or None.
+        interval: Clock interval [s] of an FMU for scheduled execution, or None.
         clock: Type of the sampling clock, "periodic" or "triggered", or None.
 
     Returns:

@@ -321,7 +321,7 @@ def native_fmu(
         output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2. The
             default is 2 if this adds little code, otherwise 1. If no output changes between
             samples, the default is 0.
-        interval: Interval of the clock [s] of an FMI 3.0 FMU for scheduled execution; None for an
+        interval: Clock interval [s] of an FMI 3.0 FMU for scheduled execution; None for an
             FMU for co-simulation and model exchange.
         clock: "periodic" or "triggered" for an FMI 3.0 input clock that triggers the samples of the
             block. None: the FMU triggers its samples.
@@ -437,7 +437,7 @@ def fmu_sources(
         metadata: Author, version and other attributes.
         xcp: Address of the XCP server, or None.
         output_derivatives: Highest order of output derivatives, as in `native_fmu`.
-        interval: Interval of the clock [s] for scheduled execution, or None.
+        interval: Clock interval [s] for scheduled execution, or None.
         clock: Type of the sampling clock, "periodic" or "triggered", or None.
 
     Returns:
@@ -537,14 +537,14 @@ def _check_interval(
 ) -> None:
     """Raise ValueError if the export does not support scheduled execution with these options.
 
-    `interval` is the interval of the clock [s].
+    `interval` is the clock interval [s].
     """
     if fmi != 3 or xcp:
         raise ValueError(
             "an FMU for scheduled execution must be exported for FMI 3.0 and without XCP"
         )
     if not 0.0 < interval < inf:
-        raise ValueError(f"the interval of the clock must be positive, not {interval} s")
+        raise ValueError(f"the clock interval must be positive, not {interval} s")
     if any(port.name == CLOCK for port in variables.memory.ports):
         raise ValueError(f"the name '{CLOCK}' is reserved for the clock; rename the port")
 
@@ -554,7 +554,7 @@ def _check_clock(
 ) -> None:
     """Raise ValueError if the export does not support a clock that triggers the block's samples.
 
-    `interval` is the interval of the clock for scheduled execution [s], or None.
+    `interval` is the clock interval for scheduled execution [s], or None.
     """
     if clock not in CLOCK_KINDS:
         raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")

@@ -298,7 +298,7 @@ def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator
 
 
 def _interval(part: Part, clock: Any) -> float:
-    """Return the interval of a clock [s], or NaN if only the FMU defines it."""
+    """Return a clock interval [s], or NaN if only the FMU defines it."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     interval = fmu.intervals.get(clock.name, (None, 0.0))[0]

@@ -168,7 +168,7 @@ class RobotPlant(JointPlant):
     at rest. The plant normalizes quaternions in `q0` and after every inner step.
     `external_wrenches` adds the input `f_ext` (nb, 6), the wrench [n; f] on each body about the
     base origin, in base coordinates. `rotor_inertia` (nv,) [kg m^2] is the reflected rotor inertia,
-    the squared gear ratio times the inertia of the rotor (RBDA 9.6). The parameter `gravity`
+    the squared gear ratio times the rotor inertia (RBDA 9.6). The parameter `gravity`
     defaults to the gravity of the model.
 
     `elements` are springs, dampers, friction and stops (`ForceElement`), and rotors,

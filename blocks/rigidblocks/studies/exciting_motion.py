@@ -149,7 +149,7 @@ def exciting_motion(
 
 
 class LimitedSeries:
-    """Fourier series whose joint motions reach, but do not exceed, the limits of the joints."""
+    """Fourier series whose joint motions reach, but do not exceed, the joint limits."""
 
     def __init__(
         self,

@@ -39,7 +39,7 @@ class ContactUnknowns(NamedTuple):
 
     lam contains the normal forces of the contacts with friction, then the remaining normal forces.
     The tangential forces (x, y) of the contacts with friction come last. `order` (n,) contains the
-    contact index of each normal force. `mu` (k,) contains the coefficients of friction of the k
+    contact index of each normal force. `mu` (k,) contains the friction coefficients of the k
     contacts with friction.
     """
 

@@ -224,7 +224,7 @@ def impact(
         qd: Velocity before the impact (nv,).
         contacts: The contacts.
         e: Coefficient of restitution, a scalar or (n,).
-        law: Law of restitution, as in `impact_impulse`.
+        law: Restitution law, as in `impact_impulse`.
         solve: Solver, as in `impact_impulse`. `projected_sweeps` supports traced values.
 
     Raises:
@@ -260,7 +260,7 @@ def impact_impulse(
 ) -> Array:
     """Return the contact impulses lam (n + 2k,) of a simultaneous impact.
 
-    w_z is the normal velocity of a contact before the impact. The law of restitution is one of
+    w_z is the normal velocity of a contact before the impact. The restitution law is one of
 
     - newton: an approaching contact separates at the velocity -e w_z if its impulse is positive. If
       its impulse is zero, -e w_z is the minimum separation velocity;
@@ -280,7 +280,7 @@ def impact_impulse(
             velocities of each of the first len(mu) contacts.
         e: Coefficients of restitution (n,).
         mu: Coefficients of friction (k,).
-        law: Law of restitution: "newton", "poisson" or "sequence".
+        law: Restitution law: "newton", "poisson" or "sequence".
         solve: Solver that returns lam from M, d, mu and c.
 
     Raises:

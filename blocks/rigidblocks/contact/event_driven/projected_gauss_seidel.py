@@ -42,7 +42,7 @@ def projected_sweeps(
     Args:
         M: Matrix T^T H^-1 T (n + 2k, n + 2k).
         d: Velocities (n + 2k,) for zero contact forces.
-        mu: Coefficients of friction of the first k contacts (k,).
+        mu: Friction coefficients of the first k contacts (k,).
         c: Adhesive component of the friction limit, a scalar or (k,).
         sweeps: Number of sweeps.
         cone: True for Coulomb's cone, False for the pyramid.
@@ -212,7 +212,7 @@ def contact_residual(
         M: Matrix T^T H^-1 T (n + 2k, n + 2k).
         d: Velocities (n + 2k,) for zero contact forces.
         lam: Contact forces (n + 2k,).
-        mu: Coefficients of friction of the first k contacts (k,).
+        mu: Friction coefficients of the first k contacts (k,).
         c: Adhesive component of the friction limit, a scalar or (k,).
         cone: True for Coulomb's cone, False for the pyramid.
     """

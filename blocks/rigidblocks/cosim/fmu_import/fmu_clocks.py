@@ -142,7 +142,7 @@ class Clocks:
         self._check_interval(self._clocks[k], float(self._table[k, 1]))
 
     def _check_interval(self, clock: Any, interval: float) -> None:
-        """Raise FmuError if the interval of a clock [s] is not positive.
+        """Raise FmuError if a clock interval [s] is not positive.
 
         The interval of a countdown clock may be 0.
         """
@@ -202,7 +202,7 @@ class Clocks:
         return ctypes.cast(self._fmi.find_function(name)[1], ctypes.c_void_p).value or 0
 
     def _query_interval(self, clock: Any) -> tuple[float, int]:
-        """Query the FMU for the interval of a clock [s] and the interval qualifier; return both."""
+        """Query the FMU for a clock interval [s] and the interval qualifier; return both."""
         reference = (ctypes.c_uint * 1)(clock.valueReference)
         interval, qualifier = (ctypes.c_double * 1)(), (ctypes.c_int * 1)()
         self._fmi.call("GetIntervalDecimal", reference, 1, interval, qualifier)

@@ -148,7 +148,7 @@ def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) ->
     Args:
         model: Model with loops.
         q: Configuration (nq,) at the origin.
-        joints: Names or indices of the joints.
+        joints: Joint names or indices.
 
     Raises:
         ValueError: The joints are too few, too many or dependent at q, or a joint is nonholonomic.

@@ -597,7 +597,7 @@ def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[
 
     Args:
         model: Model with loops.
-        actuated: Names or indices of the joints; by default all joints.
+        actuated: Joint names or indices; by default all joints.
 
     Raises:
         ValueError: A joint is unknown, or `actuated` is empty.
