@@ -1,4 +1,4 @@
-"""FMUs run in any working folder, and no run changes the working folder of other threads."""
+"""FMUs run in any working directory, and no run changes the working directory of other threads."""
 
 import os
 import subprocess
@@ -119,7 +119,7 @@ def test_sweep_in_threads_with_a_relative_fmu_path_completes_every_run(fmus, mon
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="needs the linker of Linux")
 def test_fmu_library_that_needs_a_library_in_its_working_folder_is_loaded(tmp_path, monkeypatch):
-    """The FMU library depends on a library that the linker searches in the working folder."""
+    """The FMU library depends on a library that the linker searches in the working directory."""
     plain = foreign_fmu(tmp_path / "plain.fmu")
     with zipfile.ZipFile(plain) as archive:
         content = {name: archive.read(name) for name in archive.namelist()}

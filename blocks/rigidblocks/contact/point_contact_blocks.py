@@ -644,7 +644,7 @@ class BodyContact(CompliantPoints):
     depth (`contact.SoftLaw`).
 
     Raises:
-        ValueError: A coefficient is out of range, or `contact.pair_points` raises ValueError.
+        ValueError: A coefficient is out of range, or `contact.pair_points` rejects the shapes.
     """
 
     model: Model

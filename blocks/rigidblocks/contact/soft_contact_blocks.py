@@ -482,8 +482,9 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
     never touch in `collision_exclusions`.
 
     Raises:
-        TypeError: The robot is a block of another type, or `SoftContact` raises TypeError.
-        ValueError: `SoftContact` raises ValueError.
+        TypeError: The robot is a block of another type, or `SoftContact` rejects the type of an
+            argument.
+        ValueError: `SoftContact` rejects the value of an argument.
     """
 
     robot: Plant

@@ -52,7 +52,7 @@ def python_fmu(
 
     Args:
         script: Path of the script, or a loaded script.
-        path: Path of the FMU; by default `<stem>.fmu` in the working folder.
+        path: Path of the FMU; by default `<stem>.fmu` in the working directory.
         bundle: True to include rigidblocks in the FMU.
         metadata: Author, version and other attributes.
         deflate: True to compress the archive.

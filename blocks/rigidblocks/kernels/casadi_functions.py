@@ -333,7 +333,7 @@ def _port_summary(block: Block) -> str:
 
 
 def _acados_functions(block: Block, hessian: bool) -> Iterator[tuple[str, ca.Function]]:
-    """Yield the name suffix and the CasADi function of each function of acados.
+    """Yield the name suffix and the CasADi function of each acados function.
 
     If `hessian` is True, the result includes the functions with Hessians.
     """
@@ -351,7 +351,7 @@ def _acados_functions(block: Block, hessian: bool) -> Iterator[tuple[str, ca.Fun
     f = function(t, x, u, p)
     if ca.depends_on(f, t):
         raise ValueError(
-            f"block '{kind}' depends on the time t, which explicit models of acados do not have; "
+            f"block '{kind}' depends on the time t, which explicit acados models do not have; "
             "make the time a state with the derivative 1, or an input"
         )
     yield from (_discrete if sampled else _continuous)(f, x, u, p, lam, hessian)

@@ -340,7 +340,7 @@ def _expand(call: Call) -> Any:
 
 def _pad(call: Call) -> Any:
     if call.attribute("mode", "constant") != "constant":
-        raise ValueError("only the mode 'constant' is supported")
+        raise ValueError("its attribute 'mode' must be 'constant'")
     x, pads = call[0], call.integers(1, "pads")
     axes = call.integers(3, "axes", tuple(range(np.ndim(x))))
     width = [(0, 0)] * np.ndim(x)

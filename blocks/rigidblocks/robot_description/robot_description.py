@@ -202,7 +202,7 @@ class Obstacle:
 
     The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
     capsule, ellipsoid, cylinder, box or mesh. `placement` is the transform from body to shape
-    coordinates; the axis of the shape is the z axis. `size` contains radii and half lengths [m].
+    coordinates; the axis of the shape is the z axis. `size` contains radii and half-extents [m].
     The size of a mesh contains the vertices of its triangles, 9 numbers per triangle [m].
     """
 
@@ -432,8 +432,8 @@ def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
     """Return the distance along a ray to an obstacle [m], or `NO_HIT` if the ray misses it.
 
     Args:
-        obstacle: Obstacle, whose sizes are radii and half lengths [m], or the vertices of
-            triangles [m].
+        obstacle: Obstacle, whose sizes are radii and half-extents [m], or the vertices of triangles
+            [m].
         p: Start of the ray (3,) in the coordinates of the obstacle [m].
         d: Unit vector along the ray (3,) in the coordinates of the obstacle.
     """
@@ -519,7 +519,7 @@ def _caps(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 
 
 def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
-    """Return the intersections of a ray with the faces of a box with the half lengths `size`."""
+    """Return the intersections of a ray with the faces of a box with the half-extents `size`."""
     hits = []
     for k, half in enumerate(size):
         one, two = (k + 1) % 3, (k + 2) % 3
@@ -555,7 +555,7 @@ def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
     """Return the distance along a ray to the plane z = 0; `NO_HIT` for a ray that misses it.
 
-    `size` contains the half lengths along x and y; 0 denotes an infinite length. A ray from below
+    `size` contains the half-extents along x and y; 0 denotes an infinite extent. A ray from below
     misses the plane.
     """
     t = -p[2] / _safe(d[2])

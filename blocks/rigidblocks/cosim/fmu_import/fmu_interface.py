@@ -289,10 +289,10 @@ class Update(NamedTuple):
 
 
 class _LoadedFmu(_FMU):
-    """FMPy's FMU base class, with a constructor that does not change the working folder.
+    """FMPy's FMU base class, with a constructor that does not change the working directory.
 
-    The FMPy constructor changes the working folder of the process to load the library. This affects
-    relative paths in all threads.
+    The FMPy constructor changes the working directory of the process to load the library. This
+    affects relative paths in all threads.
     """
 
     def __init__(
@@ -313,7 +313,7 @@ class _LoadedFmu(_FMU):
 
 
 def _loaded_library(path: Path) -> ctypes.CDLL:
-    """Load a library; after a failure, try again with its folder as the working folder."""
+    """Load a library; after a failure, try again with its folder as the working directory."""
     if not path.is_file():
         raise FileNotFoundError(f"library '{path.name}' does not exist")
     try:
@@ -355,7 +355,7 @@ class Interface(abc.ABC):
         self._unpacked = shared
         self._is_only = False  # True for an FMU that allows one instance per process
         try:
-            with WORKING_FOLDER:  # lock, because loading may change the working folder
+            with WORKING_FOLDER:  # lock, because loading may change the working directory
                 self._make()
         except Exception as error:
             self.close(False)

@@ -35,14 +35,14 @@ SCHEDULED_EXECUTION = "scheduled execution"
 KINDS = (CO_SIMULATION, MODEL_EXCHANGE, SCHEDULED_EXECUTION)
 
 
-# lock for changes of the working folder of the process and for the resolution of relative paths
+# lock for changes of the working directory of the process and for the resolution of relative paths
 WORKING_FOLDER = threading.RLock()
 
 
 def absolute_path(path: str | Path) -> Path:
     """Return the absolute path of a file.
 
-    The function waits while another thread has temporarily changed the working folder.
+    The function waits while another thread has temporarily changed the working directory.
     """
     with WORKING_FOLDER:
         return Path(path).absolute()

@@ -154,7 +154,7 @@ def _start(variables: Sequence[Any], shape: tuple[int, ...]) -> Array | None:
     if len(variables) == 1 and shape and fmi_type not in TEXTUAL:
         values = [_value(text, fmi_type) for text in variables[0].start.split()]
         if len(values) not in (1, prod(shape)):
-            raise ValueError(f"it has {len(values)} start values for the shape {shape}")
+            raise ValueError(f"{len(values)} start values do not match the shape {shape}")
         values = values * (prod(shape) if len(values) == 1 else 1)
     elif len(variables) == 1:  # FMPy reads only the first string of a string array
         if prod(shape) > 1:

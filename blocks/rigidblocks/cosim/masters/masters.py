@@ -303,7 +303,7 @@ class EventStep:
 
 
 class OutputHistory:
-    """Outputs at the latest `size` communication points, in order of decreasing time."""
+    """Outputs at the latest `size` communication points, latest first."""
 
     def __init__(self, size: int):
         self.size = size

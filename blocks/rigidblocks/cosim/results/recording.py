@@ -305,7 +305,7 @@ def check_finite(ports: Sequence[Port], row: Array) -> None:
     if not np.isfinite(row).all():
         names = (name for port in ports for name in port.element_names)
         bad = [name for name, value in zip(names, row, strict=True) if not np.isfinite(value)]
-        raise ArithmeticError(f"not finite: {', '.join(bad[:8])}")
+        raise ArithmeticError(f"outputs are not finite: {', '.join(bad[:8])}")
 
 
 def select_ports(ports: Iterable[Port], record: Sequence[str]) -> tuple[Port, ...]:
