@@ -133,6 +133,21 @@ def test_wrong_names_shapes_and_values_are_rejected():
         adjoint.run([np.nan, 0.0])
 
 
+@pytest.mark.slow
+def test_rejected_run_leaves_no_results():
+    """The gradient must not mix the states of one run with the inputs of another run."""
+    system = System()
+    system.add("sum", Integrator(), start={"u": 0.0})
+    adjoint = prepare_adjoint(
+        system, 1.0, 0.5, parameters=["sum.y"], outputs=["sum.y"], inputs=["sum.u"]
+    )
+    adjoint.run([2.0], [[1.0], [2.0]])
+    with pytest.raises(ValueError, match="the inputs have the shape"):
+        adjoint.run([3.0], [[1.0]])
+    with pytest.raises(RuntimeError, match="call the method run"):
+        adjoint.gradient(np.ones((3, 1)))
+
+
 def test_run_that_is_not_finite_is_reported_with_its_time():
     system = System()
     system.add("sum", Integrator(), start={"u": 0.0})

@@ -197,6 +197,7 @@ class AdjointRun:
             ArithmeticError: A state is not finite; the message contains the time.
         """
         m, memory = self.memory.start(), self.memory
+        self._rows = None  # a run with an error leaves no results
         if values is not None:
             m[self.places] = _check_array(values, self.values.shape, "the parameters")
         self._inputs = np.tile(m[memory.u], (self.steps, 1))
@@ -206,7 +207,6 @@ class AdjointRun:
             self._inputs[:, columns] = _check_array(inputs, shape, "the inputs")
         self._start = m.copy()
         rows = np.zeros((self.steps + 1, memory.z.stop - memory.z.start))
-        self._rows = None
         arguments = (self.steps, self.t_start, self.dt, address(rows))
         done = self._library.run_forward(address(m), address(self._inputs), *arguments)
         if not np.isfinite(rows[:done]).all() or done <= self.steps:
