@@ -24,6 +24,7 @@ from rigidblocks import (
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli import main
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library.policies import Policy
 from rigidblocks.spatial.spatial import mcI, xlt
 
@@ -426,6 +427,142 @@ def test_unsupported_operator_is_named_with_its_node_and_a_remedy(tmp_path):
     with pytest.raises(
         ValueError, match="operator Conv of node 'Conv_of_y' is not supported; supp"
     ):
+        load_policy(path)
+
+
+OLDER_CASES = {  # opset, nodes from x (1, 4) to y, and constants
+    "pad with a fill value": (10, [node("Pad", ["x"], ["y"], pads=[0, 1, 0, 1], value=3.0)], {}),
+    "norm without axes": (18, [node("ReduceL2", ["x"], ["y"], noop_with_empty_axes=1)], {}),
+    "integer quotient": (
+        20,
+        [
+            node("Cast", ["x"], ["k"], to=7),
+            node("Div", ["k", "two"], ["n"]),
+            node("Cast", ["n"], ["y"], to=FLOAT),
+        ],
+        {"two": np.array(2)},
+    ),
+    "equal conditions": (
+        20,
+        [
+            node("Greater", ["x", "v"], ["a"]),
+            node("Less", ["x", "w"], ["b"]),
+            node("Equal", ["a", "b"], ["c"]),
+            node("Where", ["c", "x", "v"], ["y"]),
+        ],
+        {"v": V, "w": np.float32(0.6)},
+    ),
+    "dropout with a mask": (
+        20,
+        [node("Dropout", ["x"], ["a", "mask"]), node("Where", ["mask", "a", "v"], ["y"])],
+        {"v": V},
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OLDER_CASES)
+def test_opset_and_type_of_an_operator_are_respected(case, tmp_path):
+    opset, nodes, constants = OLDER_CASES[case]
+    path = tmp_path / "policy.onnx"
+    save(path, nodes, {"x": [1, 4]}, {"y": [None] * 2}, constants, opset)
+    policy = load_policy(path)
+    graph = TracedEvaluator(Memory(policy)).graph("output")
+    for x in (np.float32([[-3.5, -1.2, 0.3, 3.0]]), np.float32([[5.0, 7.9, -7.9, 0.0]])):
+        (y,) = expected(path, x=x)
+        m = Memory(policy).start()
+        m[Memory(policy).u] = np.ravel(x)
+        assert_allclose(outputs_of(policy, x), np.ravel(y), rtol=3e-6, atol=1e-6)
+        assert_allclose(np.ravel(graph.function(m).full()), np.ravel(y), rtol=3e-6, atol=1e-6)
+
+
+def sequence(path, constants, extra):
+    """Write an RNN over 3 steps whose sequence length or initial state is the input `extra`."""
+    rng = np.random.default_rng(5)
+    weights = {"W": rng.normal(size=(1, 2, 1)), "R": rng.normal(size=(1, 2, 2))}
+    constants = {key: w.astype(np.float32) for key, w in weights.items()} | constants
+    nodes = [
+        node("Reshape", ["x", "form"], ["s"]),
+        *extra,
+        node("RNN", ["s", "W", "R", "", "n", "h0"], ["", "h"], hidden_size=2),
+        node("Reshape", ["h", "row"], ["y"]),
+    ]
+    constants |= {"form": np.array([3, 1, 1]), "row": np.array([1, 2])}
+    return save(path, nodes, {"x": [1, 3]}, {"y": [1, 2]}, constants)
+
+
+def test_sequence_lengths_other_than_the_steps_are_rejected(tmp_path):
+    path, x = tmp_path / "policy.onnx", np.float32([[0.4, -0.7, 0.2]])
+    h0 = np.zeros((1, 1, 2), np.float32)
+    sequence(path, {"n": np.array([3], np.int32), "h0": h0}, [])
+    assert_allclose(outputs_of(load_policy(path), x), np.ravel(expected(path, x=x)), rtol=1e-5)
+    sequence(path, {"n": np.array([2], np.int32), "h0": h0}, [])
+    with pytest.raises(ValueError, match="sequence_lens with lengths other than the number of st"):
+        load_policy(path)
+
+
+def test_computed_initial_states_are_kept(tmp_path):
+    """Exporters compute the initial state by ConstantOfShape and Expand."""
+    extra = [
+        node("ConstantOfShape", ["size"], ["h0"], value=onnx.numpy_helper.from_array(V[:1])),
+    ]
+    constants = {"n": np.array([3], np.int32), "size": np.array([1, 1, 2])}
+    path = sequence(tmp_path / "policy.onnx", constants, extra)
+    policy = load_policy(path, sample_time=0.1, keep_state=True)
+    (state,) = policy.memory
+    assert_allclose(state[0].start, np.full(2, V[0]))
+
+
+def test_states_of_operators_with_the_same_name_are_separate(tmp_path):
+    weights = {"W": np.ones((1, 2, 2), np.float32), "R": np.ones((1, 2, 2), np.float32)}
+    constants = weights | {"form": np.array([1, 1, 2])}
+    nodes = [
+        node("Reshape", ["x", "form"], ["s"]),
+        onnx.helper.make_node("RNN", ["s", "W", "R"], ["", "h"], name="cell", hidden_size=2),
+        onnx.helper.make_node("RNN", ["h", "W", "R"], ["", "y"], name="cell", hidden_size=2),
+    ]
+    path = save(tmp_path / "policy.onnx", nodes, {"x": [1, 2]}, {"y": [1, 1, 2]}, constants)
+    policy = load_policy(path, sample_time=0.1, keep_state=True)
+    assert len({state.port for state, _ in policy.memory}) == 2
+
+
+@pytest.mark.parametrize(
+    ("nodes", "opset", "message"),
+    [
+        ([node("Dropout", ["x", "r", "yes"], ["y"])], 20, "the network is in training mode"),
+        ([node("Add", ["x", "b"], ["y"], axis=1, broadcast=1)], 6, "attribute axis of opset 6"),
+        ([node("Add", ["x", "z"], ["y"])], 20, "Add of node 'Add_of_y': its input 'z' is no input"),
+        ([node("Neg", ["x"], ["z"])], 20, "is the output 'y' of the network"),
+    ],
+)
+def test_network_that_would_have_wrong_results_is_rejected(nodes, opset, message, tmp_path):
+    constants = {"r": np.float32(0.5), "yes": np.array(True), "b": np.ones(4, np.float32)}
+    path = tmp_path / "policy.onnx"
+    save(path, nodes, {"x": [1, 4]}, {"y": [1, 4]}, constants, opset)
+    with pytest.raises(ValueError, match=message):
+        load_policy(path)
+
+
+def test_conditions_may_be_inputs(tmp_path):
+    nodes = [
+        node("Not", ["x"], ["a"]),
+        node("And", ["x", "c"], ["b"]),
+        node("Or", ["a", "b"], ["y"]),
+    ]
+    constants = {"c": np.array([[True, True, False, False]])}
+    path = tmp_path / "policy.onnx"
+    save(path, nodes, {"x": [1, 4]}, {"y": [1, 4]}, constants, kind=onnx.TensorProto.BOOL)
+    policy = load_policy(path)
+    m = Memory(policy).start()
+    m[Memory(policy).u] = x = [1.0, 0.0, 1.0, 0.0]
+    y = TracedEvaluator(Memory(policy)).graph("output").function(m).full()
+    assert_allclose(outputs_of(policy, x), [1.0, 1.0, 0.0, 1.0])
+    assert_allclose(np.ravel(y), [1.0, 1.0, 0.0, 1.0])
+
+
+def test_input_without_a_shape_is_rejected(tmp_path):
+    path = tmp_path / "policy.onnx"
+    save(path, [node("Neg", ["x"], ["y"])], {"x": None}, {"y": None}, {})
+    with pytest.raises(ValueError, match="the input 'x' has no shape"):
         load_policy(path)
 
 

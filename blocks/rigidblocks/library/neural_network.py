@@ -20,6 +20,8 @@ from rigidblocks.spatial.scalar import (
 )
 from rigidblocks.spatial.spatial import Array
 
+INTEGER = "integer result"  # attribute of Div, which is not an attribute of ONNX
+
 
 @dataclass(frozen=True, eq=False)
 class Node:
@@ -62,6 +64,11 @@ class Network:
         """
         values: dict[str, Any] = {**self.constants, **inputs}
         for node in self.nodes:
+            if unknown := [name for name in node.inputs if name and name not in values]:
+                raise ValueError(
+                    f"operator {node.operator} of node '{node.name}': its input '{unknown[0]}' is "
+                    "no input, no constant and no supported output of an operator before it"
+                )
             arguments = [values[name] if name else None for name in node.inputs]
             try:
                 results = OPERATORS[node.operator](Call(node, arguments, self.opset))
@@ -199,7 +206,7 @@ def _reduction(function: Callable[[Any, Sequence[int]], Any]) -> Callable[[Call]
         axes = call.integers(1, "axes")
         if not axes:
             if call.attribute("noop_with_empty_axes", 0):
-                return x
+                return function(x, ())
             axes = tuple(range(np.ndim(x)))
         result = function(x, axes)
         return result if call.attribute("keepdims", 1) else np.squeeze(result, axes)
@@ -238,6 +245,13 @@ def _rms_normalization(call: Call) -> Any:
     return x / _sqrt(_mean(x * x, axes) + call.attribute("epsilon", 1e-5)) * call[1]
 
 
+def _dropout(call: Call) -> Any:
+    """Return the input and a mask without zeros, as in evaluation."""
+    if call[2] is not None and np.any(constant(call[2], "training_mode")):
+        raise ValueError("the network is in training mode; export it in evaluation mode")
+    return call[0], np.ones(np.shape(call[0]), dtype=bool)
+
+
 def _batch_normalization(call: Call) -> Any:
     if call.attribute("training_mode", 0):
         raise ValueError("the network is in training mode; export it in evaluation mode")
@@ -273,9 +287,16 @@ def _gemm(call: Call) -> Any:
     return y + (call[2] if beta == 1.0 else beta * call[2])
 
 
-def _divide(a: Any, b: Any) -> Any:
-    integers = all(np.asarray(one).dtype.kind in "iu" for one in (a, b))
-    return np.trunc(np.divide(a, b)).astype(int) if integers else a / b
+def _divide(call: Call) -> Any:
+    a, b = call[0], call[1]
+    if not call.attribute(INTEGER, all(np.asarray(one).dtype.kind in "iu" for one in (a, b))):
+        return a / b
+    return _truncate(a / b) if is_traced(a, b) else np.trunc(np.divide(a, b)).astype(int)
+
+
+def _truncate(x: Any) -> Any:
+    """Return traced values rounded towards zero."""
+    return select(less(x, 0.0), -np.floor(-x), np.floor(x))
 
 
 # --- shapes ---
@@ -346,7 +367,8 @@ def _pad(call: Call) -> Any:
     width = [(0, 0)] * np.ndim(x)
     for k, axis in enumerate(axes):
         width[axis] = (pads[k], pads[k + len(axes)])
-    fill = 0.0 if call[2] is None else float(np.ravel(call[2])[0])
+    # before opset 11, the fill value is an attribute
+    fill = call.attribute("value", 0.0) if call[2] is None else float(np.ravel(call[2])[0])
     return np.pad(x, width, constant_values=fill)
 
 
@@ -365,7 +387,7 @@ def _cast(call: Call) -> Any:
             return x
         if to == _BOOLEAN:
             return select(_is_zero(x), 0.0, 1.0)
-        return select(less(x, 0.0), -np.floor(-x), np.floor(x))  # to an integer: towards zero
+        return _truncate(x)
     kind = float if to in _FLOATS else bool if to == _BOOLEAN else int
     return np.asarray(x).astype(kind)
 
@@ -381,8 +403,18 @@ def _compare(call: Call) -> Any:
         "Greater": lambda: less(b, a),
         "LessOrEqual": lambda: _negate(less(b, a)),
         "GreaterOrEqual": lambda: _negate(less(a, b)),
-        "Equal": lambda: _is_zero(a - b),
+        "Equal": lambda: _is_zero(1.0 * a - 1.0 * b),  # NumPy cannot subtract booleans
     }[call.node.operator]()
+
+
+def _and(call: Call) -> Any:
+    a, b = call[0], call[1]  # inputs of the block are numbers, which have no operator &
+    return a & b if is_traced(a, b) else np.logical_and(a, b)
+
+
+def _or(call: Call) -> Any:
+    a, b = call[0], call[1]
+    return a | b if is_traced(a, b) else np.logical_or(a, b)
 
 
 def _negate(condition: Any) -> Any:
@@ -431,6 +463,10 @@ def _recurrent(call: Call) -> Any:
         ("clip", call.attribute("clip")),
         ("input_forget", call.attribute("input_forget", 0)),
         ("peepholes", call[7] is not None),
+        (
+            "sequence_lens with lengths other than the number of steps",
+            call[4] is not None and np.any(constant(call[4], "sequence_lens") != np.shape(X)[0]),
+        ),
     ):
         if wrong:
             raise ValueError(f"{name} is not supported; export the network without it")
@@ -498,7 +534,7 @@ class _Cell:
 OPERATORS: dict[str, Callable[[Call], Any]] = {
     "Abs": lambda call: abs(call[0]),
     "Add": lambda call: call[0] + call[1],
-    "And": lambda call: call[0] & call[1],
+    "And": _and,
     "ArgMax": _arg_max,
     "BatchNormalization": _batch_normalization,
     "Cast": _cast,
@@ -510,8 +546,8 @@ OPERATORS: dict[str, Callable[[Call], Any]] = {
     "Concat": lambda call: np.concatenate(call.values, call.attribute("axis")),
     "ConstantOfShape": _constant_of_shape,
     "Cos": lambda call: _cos(call[0]),
-    "Div": lambda call: _divide(call[0], call[1]),
-    "Dropout": lambda call: call[0],
+    "Div": _divide,
+    "Dropout": _dropout,
     "Elu": lambda call: _exponential_linear(call[0], call.attribute("alpha", 1.0)),
     "Equal": _compare,
     "Erf": lambda call: erf(call[0]),
@@ -542,7 +578,7 @@ OPERATORS: dict[str, Callable[[Call], Any]] = {
     "Mul": lambda call: call[0] * call[1],
     "Neg": lambda call: -call[0],
     "Not": lambda call: _negate(call[0]),
-    "Or": lambda call: call[0] | call[1],
+    "Or": _or,
     "PRelu": lambda call: _leaky(call[0], call[1]),
     "Pad": _pad,
     "Pow": lambda call: call[0] ** call[1],

@@ -14,7 +14,7 @@ from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
-from rigidblocks.library.neural_network import OPERATORS, Network, Node
+from rigidblocks.library.neural_network import INTEGER, OPERATORS, Network, Node
 from rigidblocks.spatial.spatial import Array
 
 
@@ -196,16 +196,19 @@ def _policy(
         raise ValueError("the file contains no network with outputs")
     opset = max((one.version for one in model.opset_import if one.domain in _DOMAINS), default=1)
     constants = {one.name: _array(onnx, one) for one in graph.initializer}
-    nodes = list(_nodes(onnx, graph.node, constants))
+    nodes = list(_nodes(onnx, graph.node, constants, opset, _integer_values(onnx, model)))
     inputs = {one.name: _shape_of(one) for one in graph.input if one.name not in constants}
     outputs = [one.name for one in graph.output]
     starts: dict[str, Array] = {}
     following: dict[str, str] = {}
-    if keep_state:
-        nodes = list(_with_states(nodes, constants, starts, following))
-        inputs |= {name: start.shape for name, start in starts.items()}
     network = Network(tuple(nodes), constants, opset)
-    values = network.evaluate({name: np.zeros(shape) for name, shape in inputs.items()})
+    values = _first_values(network, inputs, outputs)
+    if keep_state:  # an initial state may be the result of operators, such as Expand
+        network = _without_constant_nodes(network, set(inputs), values, set(outputs))
+        nodes = list(_with_states(network.nodes, network.constants, starts, following))
+        inputs |= {name: start.shape for name, start in starts.items()}
+        network = replace(network, nodes=tuple(nodes))
+        values = _first_values(network, inputs, outputs)
     shapes = {name: np.shape(values[name]) for name in (*outputs, *following.values())}
     following |= (
         _state_pairs(inputs, shapes) if states is None else _check_states(states, inputs, shapes)
@@ -241,6 +244,18 @@ def _policy(
     )
 
 
+def _first_values(
+    network: Network, inputs: Mapping[str, tuple[int, ...]], outputs: Iterable[str]
+) -> dict[str, Any]:
+    """Return all values of the network for inputs that are zero, by name."""
+    values = network.evaluate({name: np.zeros(shape) for name, shape in inputs.items()})
+    if unknown := [name for name in outputs if name not in values]:
+        raise ValueError(
+            f"no supported output of an operator is the output '{unknown[0]}' of the network"
+        )
+    return values
+
+
 def _port_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
     return Signal("", "", shape).port_shape
 
@@ -248,11 +263,46 @@ def _port_shape(shape: tuple[int, ...]) -> tuple[int, ...]:
 _DOMAINS = ("", "ai.onnx")
 
 
-def _nodes(onnx: Any, nodes: Iterable[Any], constants: dict[str, Array]) -> Iterator[Node]:
-    """Yield the operators of a graph; the values of Constant nodes are added to `constants`."""
+def _integer_values(onnx: Any, model: Any) -> set[str]:
+    """Return the names of the values of integer types, if the network contains Div."""
+    kinds = onnx.TensorProto
+    integers = {kinds.INT8, kinds.INT16, kinds.INT32, kinds.INT64}
+    integers |= {kinds.UINT8, kinds.UINT16, kinds.UINT32, kinds.UINT64}
+    if all(node.op_type != "Div" for node in model.graph.node):
+        return set()
+    try:
+        graph = onnx.shape_inference.infer_shapes(model).graph
+    except onnx.shape_inference.InferenceError as error:
+        raise ValueError(f"the types of the network are unknown: {error}") from error
+    ports = (*graph.input, *graph.value_info, *graph.output)
+    return {one.name for one in ports if one.type.tensor_type.elem_type in integers}
+
+
+def _nodes(
+    onnx: Any, nodes: Iterable[Any], constants: dict[str, Array], opset: int, integers: set[str]
+) -> Iterator[Node]:
+    """Yield the operators of a graph, which get different names.
+
+    Args:
+        onnx: Package onnx.
+        nodes: Nodes of the graph.
+        constants: Constants by name, to which the function adds the values of Constant nodes.
+        opset: Version of the ONNX operators.
+        integers: Names of the values of integer types.
+    """
+    used: set[str] = set()
     for number, node in enumerate(nodes):
         attributes = {one.name: _attribute(onnx, one) for one in node.attribute}
         name = node.name or f"{node.op_type}_{number}"
+        name = f"{name}_{number}" if name in used else name
+        used.add(name)
+        if opset < 7 and "broadcast" in attributes and "axis" in attributes:
+            raise ValueError(
+                f"operator {node.op_type} of node '{name}': the attribute axis of opset {opset} "
+                "is not supported; export the network with opset 7 or newer"
+            )
+        if node.op_type == "Div" and integers & set(node.output):
+            attributes[INTEGER] = True
         if node.op_type == "Constant" and node.domain in _DOMAINS:
             (value,) = attributes.values()
             constants[node.output[0]] = _plain(np.asarray(value))
@@ -303,6 +353,8 @@ def _shape_of(value: Any) -> tuple[int, ...]:
     """Return the shape of an input; axes without a fixed length have the length 1."""
     if not value.type.HasField("tensor_type"):
         raise ValueError(f"the input '{value.name}' is not a tensor; only tensors are supported")
+    if not value.type.tensor_type.HasField("shape"):
+        raise ValueError(f"the input '{value.name}' has no shape; export the network with shapes")
     return tuple(max(int(one.dim_value), 1) for one in value.type.tensor_type.shape.dim)
 
 
