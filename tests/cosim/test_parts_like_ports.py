@@ -82,6 +82,8 @@ def test_elements_and_inputs_are_accepted_as_the_port(system, like, unit, shape)
         (Sine((1.0, 2.0, 3.0)), "arm.q", r"cannot have the signals of arm.q \(2, rad, m\)"),
         (Gain(np.eye(3), matrix=True), "arm.q", r"cannot have the signals of arm.q \(2, rad, m\)"),
         (Hysteresis(0.0, 1.0, 0.1), "arm.q", r"cannot have the signals of arm.q \(2, rad, m\)"),
+        (Sine((1.0, 2.0)), "arm.q[2]", r"'y' of Sine has the shape \(2,\), not \(\)"),
+        (Constant((1.0, 2.0)), "arm.q[2]", r"'y' of Constant has the shape \(2,\), not \(\)"),
         (RobotPlant, "arm.q", "requires a block with the parameter unit"),
     ],
 )

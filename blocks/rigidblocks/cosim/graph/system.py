@@ -262,6 +262,13 @@ class System(AttributeHints):
             raise ValueError(
                 f"'{name}' cannot have the signals of {_port_text(like, chosen)}: {error}"
             ) from error
+        ports = (*changed.outputs, *changed.inputs)
+        if all(port.shape != chosen.shape for port in ports):
+            raise ValueError(
+                f"'{name}' cannot have the signals of {_port_text(like, chosen)}: the port "
+                f"'{ports[0].name}' of {type(changed).__name__} has the shape {ports[0].shape}, "
+                f"not {chosen.shape}"
+            )
         return changed
 
     @explain_calls()
