@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import System, simulate
+from rigidblocks.block.block import Record
 from rigidblocks.library import Constant, Ramp, Sine, State, StateMachine, Step, Transition
 from rigidblocks.library.state_machine import compile_guard, first_fraction
 
@@ -181,6 +182,74 @@ def test_located_guard_agrees_with_its_evaluation_on_a_fine_grid(guard, rng):
         if true is not None:
             assert (grid[true - 1] if true else 0.0) - 1e-9 <= found <= grid[true] + 1e-9
         assert found > 1.0 - 1e-6 or holds(found + 1e-6)
+
+
+def sampled_states(machine, inputs):
+    """Return state and entry time at each sample; `inputs` contains the inputs of each sample."""
+    x = Record({port.name: port.start for port in machine.sampled})
+    p, found = Record({}), []
+    for k, values in enumerate(inputs):
+        u = Record(dict(zip(machine.input_names, values, strict=True)))
+        step = machine.update if k else machine.initial
+        with np.errstate(invalid="ignore"):
+            x = Record({**vars(x), **step(k * H, x, u, p)})
+        found.append((float(x.state), float(x.entered)))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("rise", "fall"),
+    [("u", "not u"), ("u > {}", "u <= {}"), ("u >= {}", "u < {}"), ("u >= {}", "u <= {}")],
+)
+@pytest.mark.parametrize("level", [0.1, 0.3, 0.37, 0.7, 0.95])
+def test_opposite_guards_change_the_state_once_per_crossing(rise, fall, level):
+    guards = (Transition("low", "high", rise.format(level)),)
+    guards += (Transition("high", "low", fall.format(level)),)
+    found = sampled_states(StateMachine(TWO, guards, H, ("u",)), [(u,) for u in (0, 1, 1, 0, 0)])
+    s = 0.5 if rise == "u" else level
+    assert found[:, 0].tolist() == [1, 2, 2, 1, 1]
+    assert_allclose(found[:, 1], np.array([0, s, s, 3 - s, 3 - s]) * H, rtol=1e-12)
+
+
+@pytest.mark.parametrize("values", [[(0, 0), (1, 1), (1, 1)], [(1, 1), (0, 0), (0, 0)]])
+@pytest.mark.parametrize("guard", ["a and not b", "a > b", "a >= 0.3 and b < 0.3"])
+def test_guard_of_signals_that_change_together_stays_false(guard, values):
+    machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("a", "b"))
+    assert np.all(sampled_states(machine, values)[:, 0] == 1)
+
+
+def test_guard_that_is_true_at_a_single_point_fires():
+    machine = StateMachine(TWO, (Transition("low", "high", "0.25 <= a <= 0.25"),), H, ("a",))
+    assert_allclose(sampled_states(machine, [(0,), (1,)])[1], [2, 0.25 * H], rtol=1e-12)
+
+
+def test_strict_guard_is_false_at_its_limit():
+    for guard, expected in (("u > 1", 1), ("u >= 1", 2)):
+        machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("u",))
+        assert sampled_states(machine, [(0,), (1,), (1,)])[:, 0].tolist() == [1, expected, expected]
+
+
+@pytest.mark.parametrize("guard", ["u > 0", "u >= 0", "u < 0", "u <= 0", "not u", "u"])
+def test_comparison_with_nan_is_false(guard):
+    machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("u",))
+    assert np.all(sampled_states(machine, [(np.nan,)] * 3)[:, 0] == 1)
+
+
+def test_infinite_input_is_larger_than_each_limit():
+    guards = (Transition("low", "high", "u > 2"), Transition("high", "low", "u <= 0.5"))
+    machine = StateMachine(TWO, guards, H, ("u",))
+    values = [(u,) for u in (np.inf, np.inf, np.inf, 0.2, 0.2)]
+    assert sampled_states(machine, values)[:, 0].tolist() == [1, 2, 2, 2, 1]
+
+
+@pytest.mark.parametrize("level", [0.23, 0.37, 0.51, 0.66])
+def test_order_of_the_list_breaks_ties_within_rounding_errors(level):
+    states = tuple(State(name) for name in ("start", "a", "b"))
+    guards = [f"3 * u / 7 >= {3 * level / 7!r}", f"u >= {level}"]
+    for first, last in (guards, guards[::-1]):
+        ends = (Transition("start", "a", first), Transition("start", "b", last))
+        machine = StateMachine(states, ends, H, ("u",))
+        assert sampled_states(machine, [(0.1,), (1.3,)])[1, 0] == 2
 
 
 @pytest.mark.slow

@@ -17,7 +17,7 @@ from rigidblocks.spatial.scalar import less, maximum, minimum, select
 
 MOST_TRANSITIONS = 8  # limit of the transitions in one sample, which keeps the generated C short
 NEVER = 2.0  # fraction of the interval for a guard that stays false
-REACHED = 1.0 + 1e-9  # a guard that becomes true within rounding errors of the sample counts
+ROUNDING = 1e-9  # fraction of the interval that counts as a rounding error
 TRUE = 0.5  # threshold above which a name in a guard is true
 CLOCKS = {"time": "time of the sample", "elapsed": "time since the entry into the state"}
 RESERVED = (*CLOCKS, "state", "entered", "instant", "previous", "abs", "min", "max")
@@ -247,17 +247,19 @@ class StateMachine(Block):
             """Return the signals at the fraction s of the interval since the last sample."""
             time = x.instant + s * (t - x.instant)
             last = {name: x.previous[k] for k, name in enumerate(inputs)}
-            signals = {name: last[name] + s * (inputs[name] - last[name]) for name in inputs}
+            signals = {name: _interpolate(last[name], inputs[name], s) for name in inputs}
             return {**signals, **constants, **variables, "time": time, "elapsed": time - entered}
 
         end = {**inputs, **constants, "time": t}
-        for _ in range(min(len(self.state_list), MOST_TRANSITIONS) if self.transitions else 0):
+        count = min(len(self.state_list), MOST_TRANSITIONS) if self.transitions else 0
+        for transition in range(count):
             begin, close = values_at(s), {**end, **variables, "elapsed": t - entered}
+            whole = values_at(0.0) if transition else None
             first, target, chosen = NEVER, state, -1.0
             for k, (one, guard) in enumerate(zip(self.transitions, self._guards, strict=True)):
                 is_active = _is_equal(state, self._index(one.source))
-                fraction = select(is_active, first_fraction(guard, begin, close), NEVER)
-                is_first = less(fraction, first)
+                fraction = select(is_active, first_fraction(guard, begin, close, whole), NEVER)
+                is_first = less(fraction, first - ROUNDING)
                 first = select(is_first, fraction, first)
                 target = select(is_first, self._index(one.target), target)
                 chosen = select(is_first, float(k), chosen)
@@ -344,44 +346,70 @@ def _assign(
     return found
 
 
+def _interpolate(last: Any, now: Any, s: Any) -> Any:
+    """Return the signal at the fraction s of an interval; equal infinite ends are permitted."""
+    if isinstance(s, float) and s == 0.0:
+        return last
+    return select(now == last, now, last + s * (now - last))
+
+
 def first_fraction(
-    guard: Iterable[Iterable[Comparison]], begin: Mapping[str, Any], close: Mapping[str, Any]
+    guard: Iterable[Iterable[Comparison]],
+    begin: Mapping[str, Any],
+    close: Mapping[str, Any],
+    whole: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the first fraction of an interval at which a guard is true, or NEVER.
 
     Margins are linear over the interval, so each comparison is true in one connected part of the
-    interval. A conjunction is true in the intersection of these parts.
+    interval. A conjunction is true in the intersection of these parts. If the intersection is a
+    single point, no strict comparison may begin or end there.
 
     Args:
         guard: Disjunction of conjunctions of comparisons.
         begin: Values by name at the start of the interval.
         close: Values by name at the end of the interval.
+        whole: Values by name at the last sample, if the interval begins at a transition after this
+            sample. A comparison that becomes false at this transition is then false.
     """
     first: Any = NEVER
     for conjunction in guard:
-        spans = [_true_span(one, begin, close) for one in conjunction]
-        low = reduce(maximum, (span[0] for span in spans))
-        high = reduce(minimum, (span[1] for span in spans))
-        first = minimum(first, select(less(high, low), NEVER, low))
+        parts = [(one, *_true_span(one, begin, close, whole)) for one in conjunction]
+        low = reduce(maximum, (start for _, start, _ in parts))
+        high = reduce(minimum, (end for _, _, end in parts))
+        found = select(less(high, low), NEVER, low)
+        is_point = _as_number(low >= high)
+        for one, start, end in parts:
+            if one.is_strict:
+                is_end = maximum(_as_number(start >= low), _as_number(end <= high))
+                found = select(less(TRUE, is_end * is_point), NEVER, found)
+        first = minimum(first, found)
     return first
 
 
-def _true_span(one: Comparison, begin: Mapping[str, Any], close: Mapping[str, Any]) -> Any:
+def _true_span(
+    one: Comparison,
+    begin: Mapping[str, Any],
+    close: Mapping[str, Any],
+    whole: Mapping[str, Any] | None,
+) -> Any:
     """Return the ends (low, high) of the part of an interval in which a comparison is true.
 
-    `begin` and `close` are the values by name at both ends of the interval. If the comparison is
-    false in the whole interval, the function returns (NEVER, 0).
+    `begin`, `close` and `whole` are the values of `first_fraction`. If the comparison is false in
+    the whole interval, or a value is NaN, the function returns (NEVER, 0).
     """
     g0, g1 = one.margin(begin), one.margin(close)
     change = g1 - g0
-    changes = less(0.0, np.abs(change))
-    root = -g0 / select(changes, change, 1.0)
-    rises = _as_number(less(0.0, change))
-    starts = _as_number(less(0.0, g0)) if one.is_strict else 1.0 - _as_number(less(g0, 0.0))
-    reached = rises * (1.0 - _as_number(less(REACHED, root)))
+    root = -g0 / select(less(0.0, np.abs(change)), change, 1.0)
+    starts = _as_number(g0 > 0.0 if one.is_strict else g0 >= 0.0)
+    if whole is not None:
+        slope = g1 - one.margin(whole)
+        ends = _as_number(less(slope, 0.0)) * _as_number(g0 <= -ROUNDING * slope)
+        starts = starts * (1.0 - ends)
+    latest = 1.0 - ROUNDING if one.is_strict else 1.0 + ROUNDING
+    reached = _as_number(less(0.0, change)) * _as_number(root <= latest)
     low = select(less(TRUE, starts), 0.0, select(less(TRUE, reached), maximum(root, 0.0), NEVER))
-    falls = _as_number(changes) * (1.0 - rises)
-    high = select(less(TRUE, starts), select(less(TRUE, falls), root, NEVER), NEVER * reached)
+    high = select(less(TRUE, starts), select(less(change, 0.0), root, NEVER), NEVER * reached)
     return low, high
 
 
