@@ -156,3 +156,17 @@ def test_torch_function_of_a_closed_loop_passes_the_gradient_check(torch):
     f = torch_function(model, "closed_loop_dynamics")
     tau = torch.tensor([1.0, 0.0, -2.0, 0.0], dtype=torch.float64, requires_grad=True)
     assert torch.autograd.gradcheck(lambda tau: f(q, np.zeros(4), tau), (tau,))
+
+
+def test_integers_have_the_default_type_of_jax(jax):
+    f = jax_function(planar2(), "aba")
+    ones = jax.numpy.ones(2, int)
+    assert f(ones, ones, ones).dtype == jax.numpy.float64
+    assert f(ones.astype("float16"), ones, ones).dtype == jax.numpy.float32
+    assert_allclose(f(ones, ones, ones), aba(planar2(), *np.ones((3, 2))), rtol=1e-12)
+
+
+def test_complex_argument_is_rejected(jax):
+    zeros = jax.numpy.zeros(2)
+    with pytest.raises(ValueError, match="the argument qd of aba is complex; expected real numb"):
+        jax_function(planar2(), "aba")(zeros, zeros + 1j, zeros)

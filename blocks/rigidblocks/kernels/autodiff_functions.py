@@ -6,7 +6,7 @@ of the same kind, so derivatives of any order exist.
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
 from typing import Any
 
@@ -61,7 +61,7 @@ def jax_function(target: Tree | Block, function: str) -> Callable[..., Any]:
     `jax.jit`, `jax.vmap`, `jax.grad` and `jax.vjp`, also nested, and arguments with leading axes
     (..., nq). It does not support derivatives in forward mode (`jax.jvp`). JAX calls the compiled
     function on the processor, by `jax.pure_callback`. The function computes in doubles and returns
-    the type of its arguments.
+    the type of its arguments, with at least 32 bits. Integers have the default type of JAX.
 
     Args:
         target: Robot model, or block.
@@ -106,7 +106,8 @@ def torch_function(target: Tree | Block, function: str) -> Callable[..., Any]:
 
     The functions and their arguments are those of `casadi_function`. The arguments may have leading
     axes (..., nq), which are broadcast. The function computes in doubles on the processor and
-    returns the type of its arguments. Its derivatives are differentiable (`create_graph=True`).
+    returns the type of its arguments, with at least 32 bits. Its derivatives are differentiable
+    (`create_graph=True`). It does not support `torch.func` and `torch.vmap`.
 
     Args:
         target: Robot model, or block.
@@ -180,6 +181,12 @@ def _with_named_arguments(
             flat.append(array.reshape((*leading[-1], prod(shape))))
         common = np.broadcast_shapes(*leading)
         flat = [numpy.broadcast_to(one, (*common, one.shape[-1])) for one in flat]
+        if not_real := [
+            n for n, one in zip(shapes, flat, strict=True) if "complex" in str(one.dtype)
+        ]:
+            raise ValueError(
+                f"the argument {not_real[0]} of {graph.name} is complex; expected real numbers"
+            )
         kind = _common_type(numpy, flat)
         joined = numpy.concatenate([_cast(one, kind) for one in flat], **{axis: -1})
         return evaluate(joined).reshape((*common, *shape_out))
@@ -189,11 +196,9 @@ def _with_named_arguments(
 
 
 def _common_type(numpy: Any, arrays: list[Any]) -> Any:
-    """Return the floating-point type of the arrays; integers become the default type."""
-    kind = arrays[0].dtype
-    for one in arrays[1:]:
-        kind = numpy.promote_types(kind, one.dtype)
-    return numpy.promote_types(kind, numpy.float32)
+    """Return the common floating-point type of at least 32 bits; integers have the default type."""
+    kinds = [one.dtype for one in arrays if "float" in str(one.dtype)]
+    return reduce(numpy.promote_types, kinds, numpy.float32) if kinds else numpy.zeros(()).dtype
 
 
 def _cast(array: Any, kind: Any) -> Any:
