@@ -525,6 +525,28 @@ def test_states_of_operators_with_the_same_name_are_separate(tmp_path):
     assert len({state.port for state, _ in policy.memory}) == 2
 
 
+def test_states_of_a_batch_with_two_rows_are_kept(tmp_path):
+    """With W = R = 1, the state is h' = tanh(u + h) in each row."""
+    constants = dict.fromkeys("WR", np.ones((1, 1, 1), np.float32)) | {"s": np.array([1, 2, 1])}
+    nodes = [node("Reshape", ["x", "s"], ["X"]), node("RNN", ["X", "W", "R"], ["", "y"])]
+    nodes[1].attribute.append(onnx.helper.make_attribute("hidden_size", 1))
+    path = save(tmp_path / "policy.onnx", nodes, {"x": [1, 2]}, {"y": [1, 2, 1]}, constants)
+    policy = load_policy(path, sample_time=0.1, keep_state=True)
+    ((_, following),) = policy.memory
+    h, u = np.zeros(2), np.array([0.3, -0.5])
+    for _ in range(3):
+        values = policy.network.evaluate({"x": u[None], "RNN_of__h": np.reshape(h, (1, 2, 1))})
+        assert_allclose(np.ravel(values[following.name]), np.tanh(u + h), rtol=1e-12)
+        h = np.tanh(u + h)
+    assert policy.memory[0][0].port_shape == following.port_shape == (2, 1)
+
+
+def test_kept_state_without_a_recurrent_operator_is_rejected(tmp_path):
+    path = perceptron(tmp_path / "policy.onnx", (2, 3, 1))
+    with pytest.raises(ValueError, match="keep_state=True has no effect; the network has no"):
+        load_policy(path, sample_time=0.1, keep_state=True)
+
+
 @pytest.mark.parametrize(
     ("nodes", "opset", "message"),
     [

@@ -161,8 +161,8 @@ def load_policy(
     Raises:
         ImportError: onnx is not installed.
         FileNotFoundError: The file does not exist.
-        ValueError: The file is not an ONNX file, an operator is not supported, or a recurrent
-            network has no sample time.
+        ValueError: The file is not an ONNX file, an operator is not supported, a recurrent network
+            has no sample time, or `keep_state` has no effect.
         KeyError: A name in `states` is unknown.
     """
     file = Path(path)
@@ -205,7 +205,12 @@ def _policy(
     values = _first_values(network, inputs, outputs)
     if keep_state:  # an initial state may be the result of operators, such as Expand
         network = _without_constant_nodes(network, set(inputs), values, set(outputs))
-        nodes = list(_with_states(network.nodes, network.constants, starts, following))
+        nodes = list(_with_states(network.nodes, network.constants, values, starts, following))
+        if not starts:
+            raise ValueError(
+                "keep_state=True has no effect; the network has no operator LSTM, GRU or RNN with "
+                "a constant initial state"
+            )
         inputs |= {name: start.shape for name, start in starts.items()}
         network = replace(network, nodes=tuple(nodes))
         values = _first_values(network, inputs, outputs)
@@ -361,6 +366,7 @@ def _shape_of(value: Any) -> tuple[int, ...]:
 def _with_states(
     nodes: Iterable[Node],
     constants: Mapping[str, Array],
+    values: Mapping[str, Any],
     starts: dict[str, Array],
     following: dict[str, str],
 ) -> Iterator[Node]:
@@ -369,6 +375,7 @@ def _with_states(
     Args:
         nodes: Nodes.
         constants: Constants of the network.
+        values: All values of one evaluation, which contain the length of the batch.
         starts: Start values by state name, to which the function adds the new states.
         following: Names of the next values by state name, to which the function adds the new
             states.
@@ -385,7 +392,7 @@ def _with_states(
             if R is None or (initial and initial not in constants):
                 continue
             name = f"{node.name}_{key}"
-            zeros = np.zeros((R.shape[0], 1, R.shape[2]))
+            zeros = np.zeros((R.shape[0], np.shape(values[inputs[0]])[1], R.shape[2]))
             starts[name] = np.broadcast_to(constants[initial], zeros.shape) if initial else zeros
             inputs[place] = name
             outputs[result] = outputs[result] or f"{name}_next"
