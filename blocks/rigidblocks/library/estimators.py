@@ -489,12 +489,21 @@ def correct_distribution(
 
 
 def names_of(argument: str, value: Any) -> tuple[str, ...]:
-    """Return a name or a sequence of names as a tuple; raise TypeError for another type."""
+    """Return a name or a sequence of names as a tuple.
+
+    Raises:
+        TypeError: The value has another type.
+        ValueError: A name occurs twice.
+    """
     names = (value,) if isinstance(value, str) or not isinstance(value, Iterable) else value
     names = tuple(names)
     if not all(isinstance(one, str) for one in names):
         raise TypeError(
             f"{argument} of an estimator must be a name or a sequence of names, not {value!r}"
+        )
+    if len(set(names)) < len(names):
+        raise ValueError(
+            f"{argument} of an estimator must contain each name once, not {', '.join(names)}"
         )
     return names
 
