@@ -171,6 +171,8 @@ def test_fmu_filter_estimates_the_unmeasured_state_of_a_reference_fmu(tmp_path, 
     [
         ({"measured": "y"}, KeyError, "unknown name 'y' in measured .*available: x"),
         ({"states": "z"}, KeyError, "unknown name 'z' in states .*available: x"),
+        ({"measured": ("x", "x")}, ValueError, "measured .* must contain each name once, not x, x"),
+        ({"states": ("x", "x")}, ValueError, "states .* must contain each name once, not x, x"),
         ({"deviation": {"x": -1.0}}, ValueError, "deviation of 'x' must be finite and not neg"),
         ({"deviation": {"x": [1.0, 2.0]}}, ValueError, "deviation of 'x'"),
         ({"measurement_noise": {}}, ValueError, "needs measurement_noise of x"),
@@ -211,13 +213,20 @@ def test_fmu_without_declared_states_needs_their_names(oscillator):
 
 
 @pytest.mark.slow
-def test_fmu_that_ignores_the_value_of_a_state_is_refused_by_name(tmp_path):
-    setter = "Real(name, causality=Fmi2Causality.output, setter=lambda value: None)"
-    script = OSCILLATOR.replace("Real(name, causality=Fmi2Causality.output)", setter)
-    path = built(tmp_path, script, "without_setters", canGetAndSetFMUstate=True)
+@pytest.mark.parametrize("ignored", ["a", "b", "mu"])
+def test_fmu_that_ignores_the_value_of_a_variable_is_refused_by_name(tmp_path, ignored):
+    setter = "setter=lambda value: None"
+    if ignored == "mu":
+        script = OSCILLATOR.replace('Real("mu", ', f'Real("mu", {setter}, ')
+    else:
+        loop = 'for name in "ab":\n            self.register_variable(Real(name, '
+        chosen = f'**({{"setter": lambda value: None}} if name == "{ignored}" else {{}}), '
+        script = OSCILLATOR.replace(loop, loop + chosen)
+    assert script != OSCILLATOR
+    path = built(tmp_path, script, f"without_setter_of_{ignored}", canGetAndSetFMUstate=True)
     with (
         FmuKalmanFilter(path, **DECLARATION, states=("a", "b")) as observer,
-        pytest.raises(FmuError, match="ignores the value of 'a' between steps"),
+        pytest.raises(FmuError, match=f"ignores the value of '{ignored}' between steps"),
     ):
         observer.step({"a": 1.0})
 

@@ -136,7 +136,8 @@ class FmuKalmanFilter:
         check_sigma_point_options(self.alpha, self.beta, self.kappa, n)
         self._weight = 0.5 / (self.alpha**2 * (n + self.kappa))
         self.time = float(self.t_start)
-        self._step, self._is_checked = 0, False
+        self._step = 0
+        self._unchecked = {port.name for port in self._ports}
         sigma = np.concatenate([deviations(self, "deviation", port) for port in self._ports])
         self.covariance = np.diag(sigma**2)
         self.innovation = np.zeros(sum(self._known[name].size for name in self.measured))
@@ -241,6 +242,9 @@ class FmuKalmanFilter:
         fmu.restore_state(_BASE)
         for name, value in held.items():
             fmu.input(name)[:] = value
+        if self._unchecked:
+            self._values.get()
+        before = self._values.flat.copy()
         self._values.flat[:] = point
         try:
             self._values.set()
@@ -249,9 +253,8 @@ class FmuKalmanFilter:
             raise FmuError(
                 f"the FMU '{self.path}' does not allow to set {names} between steps: {error}"
             ) from error
-        if not self._is_checked:
-            self._check_values(point)
-            self._is_checked = True
+        if self._unchecked:
+            self._check_values(before, point)
         fmu.step(self.time, self.sample_time)
         self._values.get()
         self._outputs.get()
@@ -263,16 +266,22 @@ class FmuKalmanFilter:
             )
         return end
 
-    def _check_values(self, point: Array) -> None:
-        """Raise FmuError if the FMU does not store the values of the estimated variables."""
+    def _check_values(self, before: Array, point: Array) -> None:
+        """Raise FmuError if the FMU does not store the values of the estimated variables.
+
+        `before` contains the values before the FMU received those of the sigma point. A variable
+        is checked once, at the first point that changes its value.
+        """
         self._values.get()
-        for port in self._ports:
-            place = self._values.where[port.name]
+        for name in sorted(self._unchecked):
+            place = self._values.where[name]
             if not np.allclose(self._values.flat[place], point[place], rtol=1e-6, atol=1e-12):
                 raise FmuError(
-                    f"the FMU '{self.path}' ignores the value of '{port.name}' between steps; "
+                    f"the FMU '{self.path}' ignores the value of '{name}' between steps; "
                     "estimate variables that the FMU allows to set"
                 )
+            if not np.allclose(before[place], point[place], rtol=1e-6, atol=1e-12):
+                self._unchecked.discard(name)
 
     def _correct(self, ends: Array, measured: Array) -> None:
         """Correct the predicted mean and covariance of the states by the measurements.
