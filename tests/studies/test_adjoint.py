@@ -122,8 +122,9 @@ def test_wrong_names_shapes_and_values_are_rejected():
         prepare_adjoint(system, 1.0, 0.01, **{**options, "parameters": ["robot.mass"]})
     with pytest.raises(KeyError, match=r"the system has no output 'robot\.x'"):
         prepare_adjoint(system, 1.0, 0.01, **{**options, "outputs": ["robot.x"]})
-    with pytest.raises(ValueError, match="must consist of one or more communication steps"):
-        prepare_adjoint(system, 1.0, 0.3, **options)
+    for t_stop, dt in ((1.0, 0.3), (1.0, 0.0), (1.0, -0.1), (1.0, np.nan), (np.inf, 0.1)):
+        with pytest.raises(ValueError, match="must consist of one or more communication steps"):
+            prepare_adjoint(system, t_stop, dt, **options)
     adjoint = prepare_adjoint(system, 0.1, 0.01, **options)
     with pytest.raises(RuntimeError, match="call the method run"):
         adjoint.gradient(np.zeros((11, 2)))

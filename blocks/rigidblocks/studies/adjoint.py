@@ -302,7 +302,8 @@ def prepare_adjoint(
             a name occurs twice, or `FusedSystem` does not support the system.
         KeyError: A name is unknown.
     """
-    steps = round((t_stop - t_start) / dt)
+    valid = np.isfinite([t_start, t_stop, dt]).all() and dt > 0.0
+    steps = round((t_stop - t_start) / dt) if valid else 0
     if steps < 1 or abs(steps * dt - (t_stop - t_start)) > 1e-9 * (t_stop - t_start):
         raise ValueError(
             f"the run from {t_start:g} s to {t_stop:g} s must consist of one or more communication "
