@@ -581,6 +581,18 @@ def test_conditions_may_be_inputs(tmp_path):
     assert_allclose(np.ravel(y), [1.0, 1.0, 0.0, 1.0])
 
 
+@pytest.mark.parametrize("value", [np.inf, np.nan])
+def test_weights_that_are_not_finite_are_rejected(value, tmp_path):
+    path, weights = tmp_path / "policy.onnx", np.full((4, 4), value, np.float16)
+    nodes = [node("MatMul", ["x", "W"], ["y"])]
+    save(path, nodes, {"x": [1, 4]}, {"y": [1, 4]}, {"W": weights}, kind=onnx.TensorProto.FLOAT16)
+    with (
+        np.errstate(invalid="ignore"),
+        pytest.raises(ValueError, match="the constant 'W' of node 'MatMul_of_y' contains values"),
+    ):
+        load_policy(path)
+
+
 def test_input_without_a_shape_is_rejected(tmp_path):
     path = tmp_path / "policy.onnx"
     save(path, [node("Neg", ["x"], ["y"])], {"x": None}, {"y": None}, {})

@@ -219,6 +219,7 @@ def _policy(
         _state_pairs(inputs, shapes) if states is None else _check_states(states, inputs, shapes)
     )
     network = _without_constant_nodes(network, set(inputs), values, {*shapes, *following.values()})
+    _check_weights(network)
     names = _identifiers((*inputs, *outputs))
     memory = tuple(
         (
@@ -247,6 +248,19 @@ def _policy(
         memory,
         sample_time,
     )
+
+
+def _check_weights(network: Network) -> None:
+    """Raise a ValueError if a matrix or bias of a layer contains NaN or infinity."""
+    for node in network.nodes:
+        if node.operator not in ("Gemm", "MatMul", "LSTM", "GRU", "RNN"):
+            continue
+        for name in node.inputs:
+            if not np.isfinite(network.constants.get(name, 0.0)).all():
+                raise ValueError(
+                    f"the constant '{name}' of node '{node.name}' contains values that are not "
+                    "finite; check the training and the precision of the export"
+                )
 
 
 def _first_values(
