@@ -66,7 +66,11 @@ def other_federate(arguments, at):
     with subprocess.Popen(arguments) as process:
         watcher = threading.Thread(target=watch, daemon=True)
         watcher.start()
-        yield process
+        try:
+            yield process
+        except BaseException:
+            process.kill()  # it waits for its partner
+            raise
         watcher.join()
 
 

@@ -37,6 +37,7 @@ BROKER = "127.0.0.1:23404"
 # HELICS considers a federate dead after these timeouts, which are longer than the pauses of a busy
 # machine. The broker needs the same options.
 LIMITS = "--timeout=10s --tick=2s"
+JOIN_ATTEMPTS = 3  # the connection to a broker can exceed its time limit on a busy computer
 _CONNECTION_TIMEOUT = 3.0  # timeout for connecting to a broker [s]
 _POLL_INTERVAL = 0.01  # interval of the checks whether all federates have joined [s]
 _MAX_ITERATIONS = 100  # maximum number of initialization iterations
@@ -215,10 +216,21 @@ class Federate(StepTiming):
             )
             h.helicsFederateInfoSetTimeProperty(info, h.HELICS_PROPERTY_TIME_PERIOD, dt)
             h.helicsFederateInfoSetFlagOption(info, h.HELICS_FLAG_UNINTERRUPTIBLE, True)
-            self._federate = h.helicsCreateValueFederate(name, info)
+            self._federate = self._join(name, info)
             self._register()
         except h.HelicsException as error:
             raise FederationError(f"cannot join a federation at {broker}: {error}") from None
+
+    def _join(self, name: str, info: Any) -> Any:
+        """Return a new HELICS federate; repeat an attempt that fails to connect to the broker."""
+        h = self._h
+        for _ in range(JOIN_ATTEMPTS - 1):
+            try:
+                return h.helicsCreateValueFederate(name, info)
+            except h.HelicsException as error:
+                if "connect to broker" not in str(error):
+                    raise
+        return h.helicsCreateValueFederate(name, info)
 
     def __enter__(self) -> "Federate":
         return self

@@ -1,9 +1,12 @@
 /* Imported FMUs of a program: loading, life cycle, values, events and clocks. `parts.h` contains
-   their tables, and fmu_step.h their steps. The C file that includes this header defines
-   _GNU_SOURCE. */
+   their tables, and fmu_step.h their steps. */
 
 #ifndef RB_IMPORTED_FMUS_H
 #define RB_IMPORTED_FMUS_H
+
+#if !defined(_GNU_SOURCE)
+#define _GNU_SOURCE /* for readlink; NOLINT(bugprone-reserved-identifier) */
+#endif
 
 #include <ctype.h>
 #include <dlfcn.h>
@@ -140,7 +143,7 @@ static const int32_t MAY_ROLL_BACK = 0; /* the program does not repeat steps */
 #include "parts.h"
 
 static Fmu fmus[RUNNER_FMUS + 1];
-static int judge(int part, int call, int status, double t, double dt);
+static inline int judge(int part, int call, int status, double t, double dt);
 
 static Loop loop = {.parts = PARTS,
                     .n_parts = RUNNER_PARTS,
@@ -149,15 +152,15 @@ static Loop loop = {.parts = PARTS,
                     .n_checked = RUNNER_CHECKED,
                     .judge = judge};
 
-static void fmu_says(Fmu *fmu, const char *text)
+static inline void fmu_says(Fmu *fmu, const char *text)
 {
     if (fmu->messages++ < FMU_MESSAGES)
         (void)fprintf(stderr, "'%s': %s\n", fmu->plan->name, text);
 }
 
 /* Log warnings and errors of FMI 2.0, whose messages are printf formats. */
-static void log_fmi2(void *environment, const char *instance, int status, const char *category,
-                     const char *message, ...)
+static inline void log_fmi2(void *environment, const char *instance, int status,
+                            const char *category, const char *message, ...)
 {
     char text[512];
     va_list values;
@@ -171,7 +174,8 @@ static void log_fmi2(void *environment, const char *instance, int status, const 
     fmu_says(environment, text);
 }
 
-static void log_fmi3(void *environment, int status, const char *category, const char *message)
+static inline void log_fmi3(void *environment, int status, const char *category,
+                            const char *message)
 {
     (void)category;
     if (status >= FMU_WARNING && message)
@@ -179,7 +183,7 @@ static void log_fmi3(void *environment, int status, const char *category, const 
 }
 
 /* Return 0 for OK and warnings. Otherwise print a message and return -1. */
-static int check_status(Fmu *fmu, const char *function, const char *type, int status)
+static inline int check_status(Fmu *fmu, const char *function, const char *type, int status)
 {
     static const char *const names[] = {"ok", "warning", "discard", "error", "fatal", "pending"};
     if (status <= FMU_WARNING && status >= 0)
@@ -192,14 +196,14 @@ static int check_status(Fmu *fmu, const char *function, const char *type, int st
     return -1;
 }
 
-static int fmu_refuses(Fmu *fmu, const char *why)
+static inline int fmu_refuses(Fmu *fmu, const char *why)
 {
     (void)fprintf(stderr, "'%s': %s at t = %g s\n", fmu->plan->name, why, fmu->t);
     return -1;
 }
 
 /* Load a function of the library; `missing` counts the functions that do not exist. */
-static Call load_symbol(const Fmu *fmu, const char *name, const char *type, int *missing)
+static inline Call load_symbol(const Fmu *fmu, const char *name, const char *type, int *missing)
 {
     char whole[64];
     Call call;
@@ -212,20 +216,21 @@ static Call load_symbol(const Fmu *fmu, const char *name, const char *type, int 
     return call;
 }
 
-static int plain_call(Fmu *fmu, const char *name)
+static inline int plain_call(Fmu *fmu, const char *name)
 {
     int missing = 0;
     const Call call = load_symbol(fmu, name, "", &missing);
     return missing ? -1 : check_status(fmu, name, "", call.plain(fmu->instance));
 }
 
-static Part *part_of(const Fmu *fmu)
+static inline Part *part_of(const Fmu *fmu)
 {
     return PARTS + fmu->plan->part;
 }
 
 /* Report a value that a type or a double cannot represent. */
-static int report_misfit(const Fmu *fmu, const Variables *group, const char *type, int is_output)
+static inline int report_misfit(const Fmu *fmu, const Variables *group, const char *type,
+                                int is_output)
 {
     for (int64_t k = 0; k < group->n_values; k++) {
         const double value = is_output ? rb_read_value(group->buffer, group->type, k)
@@ -241,8 +246,8 @@ static int report_misfit(const Fmu *fmu, const Variables *group, const char *typ
 }
 
 /* Return 0 if the program accepts the status of a call that sets or gets a group of variables. */
-static int judge_group(Fmu *fmu, const char *function, const VariableTable *table, int64_t number,
-                       int status)
+static inline int judge_group(Fmu *fmu, const char *function, const VariableTable *table,
+                              int64_t number, int status)
 {
     const char *type = table->types[number];
     if (status == RB_DOES_NOT_FIT)
@@ -250,7 +255,7 @@ static int judge_group(Fmu *fmu, const char *function, const VariableTable *tabl
     return check_status(fmu, function, type, status);
 }
 
-static int set_variables(Fmu *fmu, const VariableTable *table)
+static inline int set_variables(Fmu *fmu, const VariableTable *table)
 {
     for (int k = 0; k < table->n; k++)
         if (judge_group(fmu, "Set", table, k, rb_set_variables(part_of(fmu), table->groups + k)))
@@ -258,7 +263,7 @@ static int set_variables(Fmu *fmu, const VariableTable *table)
     return 0;
 }
 
-static int get_outputs(Fmu *fmu)
+static inline int get_outputs(Fmu *fmu)
 {
     const VariableTable *table = &fmu->plan->outputs;
     for (int k = 0; k < table->n; k++)
@@ -269,7 +274,7 @@ static int get_outputs(Fmu *fmu)
 
 /* Get the outputs whose positions are marked in `some`. If each variable has one value, only the
    marked variables are read. */
-static int get_selected_outputs(Fmu *fmu, const unsigned char *some)
+static inline int get_selected_outputs(Fmu *fmu, const unsigned char *some)
 {
     const VariableTable *table = &fmu->plan->outputs;
     for (int number = 0; number < table->n; number++) {
@@ -295,7 +300,7 @@ static int get_selected_outputs(Fmu *fmu, const unsigned char *some)
 }
 
 /* Return the name of the FMI function of a call, without prefix. */
-static const char *function_name(int call)
+static inline const char *function_name(int call)
 {
     switch (call) {
     case RB_ENTER_EVENT_MODE: return "EnterEventMode";
@@ -309,7 +314,7 @@ static const char *function_name(int call)
     }
 }
 
-static int reject_interval(Fmu *fmu, int64_t clock, double interval)
+static inline int reject_interval(Fmu *fmu, int64_t clock, double interval)
 {
     (void)fprintf(stderr, "'%s': its clock %s has the interval %g s; the interval must be %s\n",
                   fmu->plan->name, fmu->plan->clock_starts[clock].name, interval,
@@ -318,7 +323,7 @@ static int reject_interval(Fmu *fmu, int64_t clock, double interval)
 }
 
 /* Continue without event mode. */
-static int go_without_events(Fmu *fmu)
+static inline int go_without_events(Fmu *fmu)
 {
     fmu->refused = 1;
     fmu_says(fmu, "it rejects event mode; it runs without event mode");
@@ -327,7 +332,7 @@ static int go_without_events(Fmu *fmu)
 
 /* Return 0 if the program accepts the status of a call; otherwise print a message. As in
    `simulate`, the FMU may reject event mode at its first event. */
-static int judge(int part, int call, int status, double t, double dt)
+static inline int judge(int part, int call, int status, double t, double dt)
 {
     Fmu *fmu = &fmus[FMU_OF[part]];
     const int number = call / RB_CALLS, which = call % RB_CALLS;
@@ -358,7 +363,7 @@ static int judge(int part, int call, int status, double t, double dt)
 /* ---- events and clocks ---- */
 
 /* Handle an event of an FMU that is already in event mode. */
-static int handle_event(Fmu *fmu)
+static inline int handle_event(Fmu *fmu)
 {
     Part part = *part_of(fmu);
     Events events = *fmu->plan->events;
@@ -369,7 +374,7 @@ static int handle_event(Fmu *fmu)
 }
 
 /* Determine the interval and the first tick of each clock. */
-static int start_clocks(Fmu *fmu)
+static inline int start_clocks(Fmu *fmu)
 {
     const Clocks *clocks = fmu->plan->clocks;
     for (int64_t k = 0; clocks && k < clocks->n; k++) {
@@ -395,7 +400,7 @@ static int start_clocks(Fmu *fmu)
 }
 
 /* Run the partitions whose clocks tick at the start. */
-static int run_first_partitions(Fmu *fmu)
+static inline int run_first_partitions(Fmu *fmu)
 {
     const Part *part = part_of(fmu);
     if (!part->clocks)
@@ -408,7 +413,7 @@ static int run_first_partitions(Fmu *fmu)
 }
 
 /* Store the values of a group of parameters. Returns 1 if one of them has changed. */
-static int store_parameters(const Variables *group, double *last)
+static inline int store_parameters(const Variables *group, double *last)
 {
     int has_changed = 0;
     for (int64_t k = 0; k < group->n_values; k++) {
@@ -421,7 +426,7 @@ static int store_parameters(const Variables *group, double *last)
 
 /* Set the parameters that have changed. If the program handles the events of the FMU, the change is
    an event. */
-static int set_changed_parameters(Fmu *fmu, double t)
+static inline int set_changed_parameters(Fmu *fmu, double t)
 {
     const VariableTable *table = &fmu->plan->parameters;
     Part *part = part_of(fmu);
@@ -447,7 +452,7 @@ static int set_changed_parameters(Fmu *fmu, double t)
 
 /* Write the path of a file in the FMU folder, which is next to the program, to `path`. Returns -1
    if it is too long. */
-static int fmu_path(const FmuPlan *plan, const char *file, char path[FMU_PATH])
+static inline int fmu_path(const FmuPlan *plan, const char *file, char path[FMU_PATH])
 {
     const ssize_t n = readlink("/proc/self/exe", path, FMU_PATH - 1);
     if (n < 0)
@@ -460,7 +465,7 @@ static int fmu_path(const FmuPlan *plan, const char *file, char path[FMU_PATH])
 }
 
 /* Write a path as a URI. Returns -1 if it is too long. */
-static int as_uri(const char *path, char uri[FMU_PATH])
+static inline int as_uri(const char *path, char uri[FMU_PATH])
 {
     size_t n = (size_t)snprintf(uri, FMU_PATH, "file://");
     for (; *path && n + 4 < FMU_PATH; path++) {
@@ -474,15 +479,15 @@ static int as_uri(const char *path, char uri[FMU_PATH])
     return *path ? -1 : 0;
 }
 
-static void load_group_functions(const Fmu *fmu, const char *name, const VariableTable *table,
-                                 int *missing)
+static inline void load_group_functions(const Fmu *fmu, const char *name,
+                                        const VariableTable *table, int *missing)
 {
     for (int k = 0; k < table->n; k++)
         table->groups[k].function.enter_mode =
             load_symbol(fmu, name, table->types[k], missing).plain;
 }
 
-static void load_clock_functions(const Fmu *fmu, Clocks *clocks, int *missing)
+static inline void load_clock_functions(const Fmu *fmu, Clocks *clocks, int *missing)
 {
     clocks->get_intervals.enter_mode = load_symbol(fmu, "GetIntervalDecimal", "", missing).plain;
     if (fmu->plan->is_scheduled)
@@ -498,7 +503,7 @@ static void load_clock_functions(const Fmu *fmu, Clocks *clocks, int *missing)
             load_symbol(fmu, "GetClock", "", missing).plain;
 }
 
-static int find_functions(Fmu *fmu)
+static inline int find_functions(Fmu *fmu)
 {
     const FmuPlan *plan = fmu->plan;
     int missing = 0;
@@ -524,16 +529,16 @@ static int find_functions(Fmu *fmu)
 }
 
 /* Do nothing: the program does not interrupt model partitions, so it needs no locks. */
-static void ignore_update(void *environment)
+static inline void ignore_update(void *environment)
 {
     (void)environment;
 }
 
-static void ignore_lock(void)
+static inline void ignore_lock(void)
 {
 }
 
-static void *instantiate_fmi3(Fmu *fmu, const char *resources, bool has_events)
+static inline void *instantiate_fmi3(Fmu *fmu, const char *resources, bool has_events)
 {
     const FmuPlan *plan = fmu->plan;
     int missing = 0;
@@ -549,7 +554,7 @@ static void *instantiate_fmi3(Fmu *fmu, const char *resources, bool has_events)
                              has_events, NULL, 0, fmu, log_fmi3, NULL);
 }
 
-static void *instantiate_fmu(Fmu *fmu, const char *resources)
+static inline void *instantiate_fmu(Fmu *fmu, const char *resources)
 {
     const FmuPlan *plan = fmu->plan;
     if (plan->version == 2) {
@@ -569,7 +574,7 @@ static void *instantiate_fmu(Fmu *fmu, const char *resources)
 }
 
 /* Load the library and create an instance. Prints a message and returns -1 on failure. */
-static int load_fmu(Fmu *fmu, const FmuPlan *plan)
+static inline int load_fmu(Fmu *fmu, const FmuPlan *plan)
 {
     char library[FMU_PATH], resources[FMU_PATH];
     fmu->plan = plan;
@@ -592,7 +597,7 @@ static int load_fmu(Fmu *fmu, const FmuPlan *plan)
     return fmu->instance ? 0 : -1;
 }
 
-static int set_constant(Fmu *fmu, const Constant *one)
+static inline int set_constant(Fmu *fmu, const Constant *one)
 {
     int missing = 0, status;
     const Call call = load_symbol(fmu, "Set", one->type, &missing);
@@ -610,7 +615,7 @@ static int set_constant(Fmu *fmu, const Constant *one)
 }
 
 /* Send the clock intervals that the program defines to the FMU, in initialization mode. */
-static int set_intervals(Fmu *fmu)
+static inline int set_intervals(Fmu *fmu)
 {
     const FmuPlan *plan = fmu->plan;
     for (int64_t k = 0; plan->clocks && k < plan->clocks->n; k++) {
@@ -627,7 +632,7 @@ static int set_intervals(Fmu *fmu)
 }
 
 /* Set the sizes of arrays that differ from the declared sizes. */
-static int set_array_sizes(Fmu *fmu)
+static inline int set_array_sizes(Fmu *fmu)
 {
     if (fmu->plan->n_sizes == 0)
         return 0;
@@ -640,7 +645,7 @@ static int set_array_sizes(Fmu *fmu)
 }
 
 /* Set the array sizes and the start values, and enter initialization mode at t. */
-static int enter_fmu(Fmu *fmu, double t)
+static inline int enter_fmu(Fmu *fmu, double t)
 {
     const FmuPlan *plan = fmu->plan;
     int missing = 0;
@@ -669,7 +674,7 @@ static int enter_fmu(Fmu *fmu, double t)
 
 /* Compute the outputs at the start: all of them, or those whose positions are marked in `some`. The
    call can be repeated. Parameters keep their start values. */
-static int initialize_fmu(Fmu *fmu, const unsigned char *some)
+static inline int initialize_fmu(Fmu *fmu, const unsigned char *some)
 {
     const FmuPlan *plan = fmu->plan;
     double *last = plan->last_parameters;
@@ -683,7 +688,7 @@ static int initialize_fmu(Fmu *fmu, const unsigned char *some)
 }
 
 /* Exit initialization mode. */
-static int begin_fmu(Fmu *fmu)
+static inline int begin_fmu(Fmu *fmu)
 {
     const FmuPlan *plan = fmu->plan;
     if (plain_call(fmu, "ExitInitializationMode") != 0)
@@ -700,7 +705,7 @@ static int begin_fmu(Fmu *fmu)
     return get_outputs(fmu);
 }
 
-static void end_fmu(Fmu *fmu)
+static inline void end_fmu(Fmu *fmu)
 {
     if (fmu->instance && !fmu->is_lost) {
         int missing = 0;
