@@ -36,6 +36,14 @@ pytestmark = pytest.mark.interop
 
 FLOAT, DOUBLE = onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE
 RNG = np.random.default_rng(7)
+
+
+@pytest.fixture(autouse=True)
+def _fixed_random_numbers():
+    """Draw the same random numbers in each test, in any order of the tests."""
+    RNG.bit_generator.state = np.random.default_rng(7).bit_generator.state
+
+
 OPSET = 20
 
 
