@@ -269,8 +269,8 @@ class FmuKalmanFilter:
     def _check_values(self, before: Array, point: Array) -> None:
         """Raise FmuError if the FMU does not store the values of the estimated variables.
 
-        `before` contains the values before the FMU received those of the sigma point. A variable
-        is checked once, at the first point that changes its value.
+        `before` contains the values of the FMU before it received the sigma point. A variable is
+        checked once, at the first point that changes its value.
         """
         self._values.get()
         for name in sorted(self._unchecked):

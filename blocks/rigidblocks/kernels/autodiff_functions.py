@@ -57,9 +57,9 @@ def jax_function(target: Tree | Block, function: str) -> Callable[..., Any]:
         f = jax_function(model, "aba")
         jax.jit(jax.grad(lambda q: f(q, qd, tau).sum()))(q)
 
-    The functions and their arguments are those of `casadi_function`. The function supports
-    `jax.jit`, `jax.vmap`, `jax.grad` and `jax.vjp`, also nested, and arguments with leading axes
-    (..., nq). It does not support derivatives in forward mode (`jax.jvp`). JAX calls the compiled
+    `function` and the arguments are as in `casadi_function`. The function supports `jax.jit`,
+    `jax.vmap`, `jax.grad` and `jax.vjp`, also nested, and arguments with leading axes (..., nq). It
+    does not support derivatives in forward mode (`jax.jvp`). JAX calls the compiled
     function on the processor, by `jax.pure_callback`. The function computes in doubles and returns
     the type of its arguments, with at least 32 bits. Integers have the default type of JAX.
 
@@ -104,9 +104,9 @@ def torch_function(target: Tree | Block, function: str) -> Callable[..., Any]:
         f = torch_function(model, "aba")
         f(q, qd, tau).sum().backward()
 
-    The functions and their arguments are those of `casadi_function`. The arguments may have leading
-    axes (..., nq), which are broadcast. The function computes in doubles on the processor and
-    returns the type of its arguments, with at least 32 bits. Its derivatives are differentiable
+    `function` and the arguments are as in `casadi_function`. The arguments may have leading axes
+    (..., nq), which are broadcast. The function computes in doubles on the processor and returns
+    the type of its arguments, with at least 32 bits. Its derivatives are differentiable
     (`create_graph=True`). It does not support `torch.func` and `torch.vmap`.
 
     Args:

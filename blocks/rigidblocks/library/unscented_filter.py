@@ -38,7 +38,7 @@ class UnscentedKalmanFilter(KalmanFilter):
     Jacobian of `project`. P has the rank of the constraint manifold. L is the Cholesky factor of P,
     with zero columns for directions without variance.
 
-    The declaration, the ports and the parameters are those of `ExtendedKalmanFilter`.
+    The ports and the parameters are as in `ExtendedKalmanFilter`.
 
     Args:
         plant: Continuous block, or sampled block with the same sample time.

@@ -280,9 +280,9 @@ def prepare_adjoint(
     """Prepare runs of a system whose gradients are computed by the adjoint method.
 
     The time for a gradient does not depend on the number of parameters. A fit of few parameters to
-    many measurements needs fewer runs with `fit`, which uses the variational equations. The steps
-    are those of `simulate` with the same dt and order. The system must be traceable and must have
-    fixed inner steps.
+    many measurements needs fewer runs with `fit`, which uses the variational equations. The run
+    takes the steps of `simulate` with the same dt and order. The system must be traceable and must
+    have fixed inner steps.
 
     Args:
         system: System of blocks.
