@@ -84,6 +84,7 @@ GUESSES = {
     "load_model('a.urdf', fixed_base=True)": "did you mean floating?",
     "inverse_kinematics(planar2(), pose=None)": "did you mean targets?",
     "described_plant(puma560(), q0=np.zeros(6))": None,
+    "described_plant('arm.urdf')": "write described_plant(load_model('arm.urdf'))",
     "forward_kinematics(puma560(), np.zeros(6))['link6']": None,
     "frame_jacobian(puma560(), np.zeros(6), 'link6')": None,
     "planar2().forward_kinematics([0.0, 0.0])": "write frame_pose(model, q, 'body')",

@@ -128,6 +128,8 @@ def test_wrong_names_shapes_and_values_are_rejected():
     adjoint = prepare_adjoint(system, 0.1, 0.01, **options)
     with pytest.raises(RuntimeError, match="call the method run"):
         adjoint.gradient(np.zeros((11, 2)))
+    with pytest.raises(TypeError, match=r"the parameters must be an array \(2,\) in the order"):
+        adjoint.run({"robot.q": [0.0, 0.0]})
     with pytest.raises(ValueError, match=r"the parameters have the shape \(3,\); expected \(2,\)"):
         adjoint.run([0.0, 0.0, 0.0])
     with pytest.raises(ValueError, match="the parameters must be finite"):

@@ -92,7 +92,13 @@ def described_plant(
         ValueError: A joint can move without moving any inertia. `sensors` is True, and the robot
             has no sensors. `actuators` is True, and the robot has no supported actuators. Tunable
             inertias are used with force, mass or momentum sensors.
+        TypeError: `robot` is not a robot description, for example a path.
     """
+    if not isinstance(robot, RobotDescription):
+        raise TypeError(
+            f"described_plant needs a robot description, not {type(robot).__name__}; write "
+            "described_plant(load_model('arm.urdf'))"
+        )
     if q0 is not None or qd0 is not None:
         robot = _set_start(robot, q0, qd0)
     if sensors:

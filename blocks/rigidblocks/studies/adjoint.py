@@ -194,6 +194,7 @@ class AdjointRun:
 
         Raises:
             ValueError: A shape is wrong, or a value is not finite.
+            TypeError: An argument is a dict.
             ArithmeticError: A state is not finite; the message contains the time.
         """
         m, memory = self.memory.start(), self.memory
@@ -255,6 +256,8 @@ class AdjointRun:
 
 
 def _check_array(values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+    if isinstance(values, Mapping):
+        raise TypeError(f"{what} must be an array {shape} in the order of their names, not a dict")
     array = np.asarray(values, dtype=float)
     if array.shape != shape:
         raise ValueError(f"{what} have the shape {array.shape}; expected {shape}")
