@@ -59,6 +59,14 @@ def test_cached_kernel_is_reused_without_tracing(monkeypatch):
         kernel_library(Memory(again), RK4, 2e-3)
 
 
+@pytest.mark.usefixtures("fresh_cache")
+def test_kernel_is_compiled_again_for_other_compiler_flags(monkeypatch):
+    memory = Memory(Sine())
+    first = kernel_library(memory, RK4, 1e-3)
+    monkeypatch.setattr(stepper, "PORTABLE_FLAGS", (*compiler.PORTABLE_FLAGS, "-O0"))
+    assert kernel_library(memory, RK4, 1e-3) != first
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("fresh_cache")
 def test_missing_or_damaged_kernel_library_is_rebuilt(fresh_cache):

@@ -108,20 +108,20 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
 
     The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
     contains only the step for inputs that are polynomials in time. The key of the cache is the
-    fingerprint of the block. The function traces the block only if the cache has no kernel with
-    this key.
+    fingerprint of the block, the compiler and the compiler flags. The function traces the block
+    only if the cache has no kernel with this key.
     """
     written = isinstance(memory.block, BlockInC)
     command = compiler() if written else straight_line_compiler()
     kind = "input_polynomials" if follows else "kernel"
-    key = fingerprint(kind, memory, method, h, command, version(command))
+    flags = (*PORTABLE_FLAGS, *["-DRB_INPUT_POLYNOMIALS"] * follows)
+    key = fingerprint(kind, memory, method, h, command, version(command), flags)
     if key and (known := known_text(key)) and (path := known_library(known)):
         return path
     header = model_header(TracedEvaluator(memory), method, h, with_start_values=False)
     sources = {"model.h": header}
     for name in (*KERNEL, "kernel.c"):
         sources[name] = c_text(f"kernel/{name}")
-    flags = (*PORTABLE_FLAGS, *["-DRB_INPUT_POLYNOMIALS"] * follows)
     path = shared_library(sources, "kernel.c", flags, command)
     if key:
         keep_text(key, key_of(path))

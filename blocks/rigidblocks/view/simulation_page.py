@@ -61,13 +61,13 @@ def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) ->
         CompilerError: The package `ziglang` is missing.
     """
     command, h = cross_compiler(TARGET), longest_step(method, h)
-    known = fingerprint("page", memory, method, h, command, version(command))
+    options = (*PORTABLE_FLAGS, *LINK, "-DRB_WEB_PAGE", "kernel.c", "-o", "page.wasm")
+    known = fingerprint("page", memory, method, h, command, version(command), options)
     if known and (text := known_text(known)) and (path := known_library(text)):
         return path.read_bytes()
     sources = {"model.h": model_header(TracedEvaluator(memory), method, h)}
     sources |= {name: c_text(f"kernel/{name}") for name in KERNEL}
     sources["kernel.c"] = c_text("kernel/kernel.c")
-    options = (*PORTABLE_FLAGS, *LINK, "-DRB_WEB_PAGE", "kernel.c", "-o", "page.wasm")
     texts = (part for item in sorted(sources.items()) for part in item)
     key = digest("\0".join((*command, version(command), *options, *texts)).encode())
     path = cached_library(key, lambda: _build_module(sources, (*command, *options)))
