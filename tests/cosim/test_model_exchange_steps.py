@@ -2,6 +2,9 @@
 communication points. The references are closed forms and SciPy's integrators.
 """
 
+import re
+import warnings
+import zipfile
 from dataclasses import replace
 from functools import cache
 
@@ -426,3 +429,24 @@ def test_run_with_an_earlier_stop_time_differs_only_in_its_last_inner_step(fmu):
     n = int(np.argmax(early != whole[:101]))  # the first communication point that differs
     assert n > 50
     assert_allclose(early[n:], whole[n:101], atol=1e-5)
+
+
+# ---- missing declarations ----
+
+
+@pytest.mark.slow
+def test_warning_names_the_derivatives_that_a_model_exchange_fmu_does_not_list(fmu, tmp_path):
+    """Without the list `Derivatives`, an FMI 2.0 importer knows no continuous state."""
+    path = tmp_path / "unlisted.fmu"
+    with zipfile.ZipFile(fmu(ROBERTSON, 2)) as whole, zipfile.ZipFile(path, "w") as archive:
+        for name in whole.namelist():
+            data = whole.read(name)
+            if name == "modelDescription.xml":
+                data, count = re.subn(b"<Derivatives>.*?</Derivatives>", b"", data, flags=re.S)
+                assert count == 1
+            archive.writestr(name, data)
+    with pytest.warns(RuntimeWarning, match="ModelStructure/Derivatives.* 'r1', 'r2', 'r3'"):
+        run(path, 1.0, 0.5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        run(fmu(ROBERTSON, 2), 1.0, 0.5)

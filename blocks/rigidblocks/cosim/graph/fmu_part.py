@@ -1,6 +1,7 @@
 """FMU files as parts of a system, with the variables of an FMU as ports."""
 
 import re
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -18,6 +19,7 @@ from rigidblocks.block.units import Quantity, quantity_of
 from rigidblocks.cosim.graph.fmi1_description import negated_aliases
 from rigidblocks.cosim.graph.fmu_file import (
     CO_SIMULATION,
+    MODEL_EXCHANGE,
     FmuError,
     Intervals,
     absolute_path,
@@ -299,7 +301,28 @@ class Fmu:
         object.__setattr__(self, "intervals", intervals)
         object.__setattr__(self, "description", description)
         object.__setattr__(self, "kind", chosen_kind(self.path, description, self.kind))
+        self._warn_of_unlisted_states()
         object.__setattr__(self, "sources", () if names is None else self._sources(names))
+
+    def _warn_of_unlisted_states(self) -> None:
+        """Issue a warning if an FMI 2.0 model exchange FMU lists no state derivatives.
+
+        In FMI 2.0 the list determines the number of continuous states. Without the list, the states
+        keep their start values.
+        """
+        about = self.description
+        if self.kind != MODEL_EXCHANGE or self.version != 2 or about.derivatives:
+            return
+        names = [repr(v.name) for v in about.modelVariables if v.derivative is not None]
+        if names:
+            more = f" and {len(names) - 5} more" if len(names) > 5 else ""
+            warnings.warn(
+                f"FMU '{self.path}' has no continuous states, because its model description has "
+                "no list ModelStructure/Derivatives; these derivatives are not integrated: "
+                f"{', '.join(names[:5])}{more}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
 
     def _sources(self, names: list[str]) -> tuple[Any, ...]:
         """Return the source sets of the FMU, or an empty tuple if the FMU has a usable binary.
