@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_interrupt(end: SystemExit) -> None:
-    """Print the message of the interrupt that has ended the command; typer discards it."""
+    """Print the message of the KeyboardInterrupt that ended the command, which typer discards."""
     cause: BaseException | None = end
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
@@ -54,7 +54,7 @@ def _print_interrupt(end: SystemExit) -> None:
 
 
 def _error_text(error: Exception) -> str:
-    """Return an error message, without the quotes of KeyError and the number of OSError."""
+    """Return the message of an error, without the quotes of KeyError and the errno of OSError."""
     if isinstance(error, KeyError) and error.args:
         return str(error.args[0])
     if isinstance(error, OSError) and error.filename is not None and error.strerror:

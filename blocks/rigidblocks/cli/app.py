@@ -67,7 +67,7 @@ def application(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Accept the options that precede the command name; typer calls this before each command."""
+    """Define the options before the command name; typer calls this function before each command."""
 
 
 def check_ending(path: Path | None, *endings: str) -> None:
@@ -93,7 +93,7 @@ def split_commas(text: str | None) -> list[str] | None:
 
 
 def _final_values(result: "Result") -> dict[str, Any]:
-    """Return the final values of output elements by name; binary values are hexadecimal text."""
+    """Return the final value of each output element by name; binary values as hexadecimal text."""
     from rigidblocks.block.port import TEXTUAL, text
 
     kinds = (port.type for port in result.ports for _ in port.element_names)

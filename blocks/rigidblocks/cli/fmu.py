@@ -48,7 +48,7 @@ class Target(StrEnum):
 
 
 class Controller(StrEnum):
-    """Built-in controller in the FMU of a robot."""
+    """Controller that the FMU of a robot contains (option `--controller`)."""
 
     PD = "pd"
     ACTUATORS = "actuators"
@@ -178,7 +178,9 @@ def fmu(
     page: Annotated[
         bool,
         _option(
-            "Include a web page that simulates the FMU in its documentation.", _ARCHIVE, "--page"
+            "Add a web page that simulates the FMU to the documentation of the FMU.",
+            _ARCHIVE,
+            "--page",
         ),
     ] = False,
     xcp: Annotated[
@@ -207,14 +209,14 @@ def fmu(
     ] = None,
     clock: Annotated[
         str | None,
-        _option("FMI 3.0 clock that takes the samples: periodic or triggered.", _STEPS),
+        _option("FMI 3.0 clock that activates the sampling: periodic or triggered.", _STEPS),
     ] = None,
     binary: Annotated[
         str | None,
         _option("Ports that become FMI 3.0 binary variables, separated by commas.", _ARCHIVE),
     ] = None,
     resizable: Annotated[
-        bool, _option("Let an FMI 3.0 structural parameter set the array sizes.", _ARCHIVE)
+        bool, _option("Define the array sizes by an FMI 3.0 structural parameter.", _ARCHIVE)
     ] = False,
     author: Annotated[str | None, _option("Author.", _METADATA)] = None,
     version: Annotated[str | None, _option("Version of the model.", _METADATA)] = None,
@@ -292,17 +294,17 @@ def _export(
 
 
 def _check_only_robots(file: Path, kind: str, of_robot: Mapping[str, Any]) -> None:
-    """Raise ValueError if an option of robot files is given for another kind of file."""
+    """Raise ValueError if an option that only robot files support is given for `file`."""
     if given := [key for key, value in of_robot.items() if value]:
         names = " and ".join(f"--{key.replace('_', '-')}" for key in given)
         raise ValueError(f"{file} is {kind}; leave out {names}, which only robot files support")
 
 
 def _check_only_policies(file: Path, sample_time: float | None, keep_state: bool) -> None:
-    """Raise ValueError if an option of policies is given for another kind of file."""
+    """Raise ValueError if an option that only ONNX policies support is given for `file`."""
     given = {"--sample-time": sample_time is not None, "--keep-state": keep_state}
     if names := " and ".join(name for name, is_given in given.items() if is_given):
-        raise ValueError(f"{file} is not an ONNX file; leave out {names}, which only these support")
+        raise ValueError(f"{file} is not an ONNX file; leave out {names}, which need an ONNX file")
 
 
 def _policy_fmu(

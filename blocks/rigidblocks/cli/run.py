@@ -113,7 +113,7 @@ def run(
 
 
 def load_required(require: Path | None, report: list[Path] | None) -> "tuple[Requirement, ...]":
-    """Load the requirements before the run, and check the file names of the reports."""
+    """Load a requirements file, and check the file names of the reports; called before the run."""
     from rigidblocks.studies.requirements import load_requirements
 
     for path in report or []:
@@ -200,13 +200,13 @@ def sweep(
     ] = None,
     design: Annotated[
         Path | None,
-        Option(help="Table with one run per row instead of --vary, .csv; a header has the names."),
+        Option(help="Table with one run per row instead of --vary, .csv; the header has names."),
     ] = None,
     stop: MaybeStop = None,
     dt: MaybeStep = None,
     output: Annotated[
         Path | None,
-        Option("-o", "--output", help="Output: .csv, .nc or .zarr; an incomplete sweep continues."),
+        Option("-o", "--output", help="Output: .csv, .nc or .zarr; resumes an incomplete sweep."),
     ] = None,
     threads: Annotated[
         int | None, Option(help="Number of parallel runs; default: the number of processors.")
@@ -279,8 +279,9 @@ SAMPLES = {"latin": "latin_hypercube", "sobol": "sobol", "uniform": "uniform"}
 def parse_design(vary: Sequence[str], sample: str | None, runs: int | None, seed: int) -> "Design":
     """Parse the design of a sweep.
 
-    The design is the grid of strings such as `pd.kp[1]=20,40`, or a sample with `runs` runs from
-    ranges such as `pd.kp[1]=20:80`.
+    `vary` contains value lists such as `pd.kp[1]=20,40`, and the design is the grid of these
+    values. If `sample` names a sampling method, `vary` contains ranges such as `pd.kp[1]=20:80`,
+    and the design is a random sample of `runs` runs.
 
     Raises ValueError if a string contains no values, a name occurs twice, or options conflict.
     """
@@ -359,7 +360,7 @@ def fit(
     ],
     noise: Annotated[
         list[str] | None,
-        Option("--noise", help="Noise of each measured output: robot.q=1e-3; repeatable."),
+        Option("--noise", help="Noise standard deviation of an output: robot.q=1e-3; repeatable."),
     ] = None,
     dt: MaybeStep = None,
     level: Annotated[float, Option(help="Confidence level of the intervals.")] = 0.95,

@@ -36,7 +36,7 @@ Open = Annotated[bool, Option("--open", help="Open the page in the browser.")]
 def view(
     robot: Annotated[Path, Argument(help="Robot file, or a script that defines `system`.")],
     results: Annotated[
-        list[Path] | None, Argument(help="Results of its runs: .arrow, .csv or .parquet.")
+        list[Path] | None, Argument(help="Result files of runs: .arrow, .csv or .parquet.")
     ] = None,
     output: Out = None,
     floating: Floating = False,
@@ -113,7 +113,7 @@ def _generator(command: str) -> str:
 
 
 def _free_name(name: str, command: str) -> Path:
-    """Return `name` as a path; reject an existing file that is not a page from `command`."""
+    """Return the output path `name`; reject an existing file that `command` has not written."""
     path = Path(name)
     if path.exists():
         with open(path, encoding="utf-8", errors="replace") as file:

@@ -72,7 +72,7 @@ class Chart:
 
 
 def chart_style(count: int) -> str:
-    """Return the style sheet of a page for charts with at most `count` lines."""
+    """Return the CSS rules for charts with at most `count` lines, for the style sheet of a page."""
     drawing = _pygal().XY(style=_style(), js=(), show_dots=False)
     for k in range(count):
         drawing.add(f"{k}", [(0, k), (1, k)])
@@ -81,7 +81,7 @@ def chart_style(count: int) -> str:
 
 
 def chart_svg(chart: Chart) -> str:
-    """Return a chart as an HTML figure; the page must contain the `chart_style`."""
+    """Return a chart as an HTML figure; the page must contain the rules of `chart_style`."""
     from lxml import etree
 
     low, high = chart.bounds
@@ -96,7 +96,7 @@ def chart_svg(chart: Chart) -> str:
     for name, ends in dashed.items():
         drawing.add(name, ends)
     svg = drawing.render_tree()
-    _dash(svg, range(len(chart.lines), chart.count))
+    _dash_lines(svg, range(len(chart.lines), chart.count))
     _strip(svg)
     return f'<figure class="chart">{etree.tostring(svg, encoding="unicode")}</figure>'
 
@@ -104,7 +104,7 @@ def chart_svg(chart: Chart) -> str:
 def _pygal() -> Any:
     """Import pygal and add the missing method find_spec to its plugin finder.
 
-    Without this method Python 3.11 warns at each import of a missing module.
+    Without this method, Python 3.11 issues a warning whenever it does not find a module.
     """
     pygal = module_of("pygal", "a page with curves")
     finder = pygal.PluginImportFixer
@@ -119,7 +119,7 @@ def _find_spec(finder: Any, name: str, path: Any = None, target: Any = None) -> 
 
 
 def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
-    """Yield the points (t, y) of a line; non-finite values become None, a gap in the line."""
+    """Yield the points (t, y) of a line; pygal draws a gap for a y of None (not finite)."""
     for time, value in zip(t.tolist(), y.tolist(), strict=True):
         yield time, min(max(value, -_MAX_VALUE), _MAX_VALUE) if isfinite(value) else None
 
@@ -181,18 +181,18 @@ def _style() -> "Style":
     )
 
 
-def _dash(svg: Any, numbers: range) -> None:
-    """Change the chart lines with the indices `numbers` to dashed lines."""
-    for k in numbers:
+def _dash_lines(svg: Any, indices: range) -> None:
+    """Change the chart lines with the given indices to dashed lines."""
+    for k in indices:
         for line in svg.iterfind(f".//{{*}}g[@class='series serie-{k} color-{k}']/{{*}}path"):
             line.set("stroke-dasharray", "6 4")
 
 
 def _strip(svg: Any) -> None:
-    """Remove SVG elements that pages do not need or that differ between calls.
+    """Reduce the size of an SVG chart, and make the SVG code reproducible.
 
-    The function removes comments, definitions, tooltips and random names. It rounds coordinates to
-    a tenth of a pixel.
+    The function removes comments, `defs` elements, tooltips and random `id` attributes. It rounds
+    coordinates to a tenth of a pixel.
     """
     from lxml import etree
 

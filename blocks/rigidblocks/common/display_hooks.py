@@ -1,7 +1,7 @@
-"""Hooks through which the methods `show` and `animate` open web pages of robots and runs.
+"""Functions that call the public `show` and `animate`, for methods of models and results.
 
-The public functions `show` and `animate` belong to a higher layer of the package. This module
-therefore imports these functions by name from the top level of the package.
+The subpackage `view` defines `show` and `animate`, but the import rule forbids its import here.
+This module therefore imports both functions by name from the top level of the package.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ class Diagram(str):
 
 
 def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Return an HTML table of strings with a title, for notebooks."""
+    """Return an HTML table for notebooks: title, column headings `heads` and rows of strings."""
     head = "".join(f"<th>{html_text(text)}</th>" for text in heads)
     cells = ("".join(f"<td>{html_text(text)}</td>" for text in row) for row in rows)
     body = "".join(f"<tr>{row}</tr>" for row in cells)

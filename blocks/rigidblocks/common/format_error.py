@@ -1,4 +1,4 @@
-"""Errors of robot files and system files that cannot be read."""
+"""Exception for invalid robot files and system files."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,9 @@ from rigidblocks.common.doc_links import add_doc_link
 
 
 class FormatError(ValueError):
-    """Error in a robot file or system file.
+    """Invalid robot file or system file.
 
-    The message is one line, which contains the file and, if known, the line number.
+    The message is a single line. It begins with the file name and, if known, the line number.
     """
 
 

@@ -144,7 +144,7 @@ ADVICE = {
 }
 
 
-# calls of this package by the names of functions of other packages
+# equivalent calls of this package, by function names of other packages
 CALLS_OF_PEERS = {
     "simulate_fmu": "system.add(name, 'file.fmu') and simulate(system, t_stop, dt)",
     "read_model_description": "`rigidblocks info file.fmu`, or system.add(name, 'file.fmu')",
@@ -173,7 +173,10 @@ CALLS_OF_PEERS = {
 
 
 def call_of_peer(name: str) -> str:
-    """Return a hint such as "; write load_model(...)" for a name of another package, or ""."""
+    """Return a hint such as "; write load_model(...)" for a function name of another package.
+
+    The hint is "" if no equivalent call is known.
+    """
     call = next((call for words, call in CALLS_OF_PEERS.items() if name in words.split()), None)
     return "" if call is None else f"; write {call}"
 
@@ -194,10 +197,10 @@ def close_match_hint(name: str, known: Iterable[str]) -> str:
 
 
 def meant_names(name: str, known: Iterable[str]) -> list[str]:
-    """Return the known names that a caller probably meant by an unknown argument name.
+    """Return the known argument names that probably correspond to an unknown name.
 
-    The function searches for names that differ only in upper case and underscores. If it finds
-    none, it searches for synonyms, and then for the most similar name.
+    The function first searches for names that differ only in case and underscores, then for
+    synonyms, and finally for the most similar name.
     """
     known = tuple(known)
 
@@ -223,14 +226,14 @@ def argument_hint(name: str, known: Iterable[str]) -> str:
     return f"available: {', '.join(known) or 'none'}{hint}"
 
 
-def wrong_call(
+def unknown_argument_message(
     name: str, function: Callable[..., Any], named: Iterable[str], options: type | None = None
 ) -> str | None:
-    """Return the message for a call with an unknown argument, or None if all names are known.
+    """Return the error message for an unknown keyword argument, or None if all are known.
 
     Args:
         name: Name of the function or class, for the message.
-        function: Function that was called.
+        function: The called function.
         named: Names of the keyword arguments of the call.
         options: Typed dictionary of the arguments that the function collects in `**options`.
     """
@@ -260,7 +263,7 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
         @wraps(function)
         def call(*values: P.args, **named: P.kwargs) -> T:
             if options is not None and (
-                message := wrong_call(function.__name__, function, named, options)
+                message := unknown_argument_message(function.__name__, function, named, options)
             ):
                 raise TypeError(message)
             try:
@@ -268,7 +271,7 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
             except TypeError as error:
                 if not _is_from_call(error):
                     raise
-                message = wrong_call(function.__name__, function, named, options)
+                message = unknown_argument_message(function.__name__, function, named, options)
                 if message is None:
                     raise
             raise TypeError(message)
@@ -292,7 +295,7 @@ class HintedType(abc.ABCMeta):
         except TypeError as error:
             if not _is_from_call(error):
                 raise
-            message = wrong_call(cls.__name__, cls.__init__, named)  # type: ignore[misc]
+            message = unknown_argument_message(cls.__name__, cls.__init__, named)  # type: ignore[misc]
             if message is None:
                 raise
         raise TypeError(message)

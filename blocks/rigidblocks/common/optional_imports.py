@@ -23,12 +23,12 @@ def install_command(module: str) -> str:
 
 
 def missing_package(module: str, feature: str) -> ImportError:
-    """Return an ImportError that names a feature, and the command that installs its package."""
+    """Return an ImportError that states the feature and the command to install its package."""
     return ImportError(f"{feature} needs {distribution_of(module)}: {install_command(module)}")
 
 
 def module_of(name: str, feature: str) -> Any:
-    """Import and return a module of an optional package; errors name the `feature` that needs it.
+    """Import and return a module of an optional package; error messages name `feature`.
 
     Raises:
         ImportError: The package is not installed (`missing_package`).

@@ -1,4 +1,4 @@
-"""Rejection of FIFOs, sockets and devices as input files, because reading may block forever."""
+"""Check of input files: reading a FIFO, a socket or a device may block forever."""
 
 import stat
 from pathlib import Path

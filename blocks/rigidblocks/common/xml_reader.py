@@ -23,9 +23,9 @@ Origin = tuple[Triple, Triple]  # the position [m], and roll, pitch and yaw [rad
 def parse_xml(data: bytes, path: Path) -> Element:
     """Parse XML from `path` and return the root element.
 
-    The parser skips XML declarations with a version other than 1, and declarations that are not at
-    the start of the file. Some published robots contain such declarations. The parser ignores the
-    default namespace of a robot and undeclared prefixes (`namespace_warnings`).
+    Some published robot files contain an XML declaration with a version other than 1, or a
+    declaration that is not at the start of the file. The parser ignores such declarations. It also
+    ignores the default namespace of a robot and undeclared prefixes (`namespace_warnings`).
 
     Raises:
         FormatError: The XML is not well-formed, or declares entities.
@@ -50,7 +50,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
 
 def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
-    """Parse XML with undeclared prefixes, and return its root; return None for other errors."""
+    """Parse XML and ignore undeclared namespace prefixes; return None if it has other errors."""
     parser = etree.XMLParser(collect_ids=False, recover=True, **_SAFE, **_IDLE)
     root = etree.fromstring(data, parser, base_url=str(path))
     if any(error.type != etree.ErrorTypes.NS_ERR_UNDEFINED_NAMESPACE for error in parser.error_log):
@@ -96,7 +96,7 @@ def format_error(element: Element, text: str) -> FormatError:
 
 
 def first_of_each(element: Element) -> Children:
-    """Return the first child with each tag, by tag."""
+    """Map each tag among the children of an element to the first child with this tag."""
     found = {part.tag: part for part in element}
     if len(found) < len(element):
         found = {part.tag: part for part in reversed(element)}
@@ -155,7 +155,7 @@ def table(
 
 
 def origins(elements: Sequence[Element]) -> list[Origin]:
-    """Return the numbers in xyz and rpy of each <origin>; a missing attribute counts as zeros."""
+    """Return the attributes xyz [m] and rpy [rad] of each <origin>; missing attributes are zero."""
     r, rpy = ([element.get(name) for element in elements] for name in ("xyz", "rpy"))
     known = {None: _ZERO, **_FREQUENT}
     if new := list({*r, *rpy}.difference(known)):
@@ -250,15 +250,15 @@ def _float(token: str) -> float:
 
 
 def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
-    """Return the transform to a frame at `r` [m], rotated by roll, pitch and yaw [rad].
+    """Return the transform from a parent frame to the frame at `r` [m] with the orientation `rpy`.
 
-    The rotations are about fixed axes.
+    `rpy` are roll, pitch and yaw [rad] about the fixed axes of the parent frame.
     """
     return Transform(rotation(rpy) if any(rpy) else STRAIGHT, read_only(r))
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the transforms to the frames at the origins; the constant SAME stands for identity."""
+    """Return the transform from the parent frame to the frame at each origin; SAME for identity."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
@@ -270,11 +270,11 @@ def placements(origins: Sequence[Origin]) -> list[Transform]:
 
 
 def rotation(rpy: Sequence[float]) -> Array:
-    """Return the rotation matrix E (3, 3) to a frame at roll, pitch and yaw [rad], read-only.
+    """Return the rotation matrix E (3, 3) from parent to rotated coordinates, as a read-only array.
 
-    E = rx(roll) ry(pitch) rz(yaw) transforms coordinates from the parent frame to the rotated one.
-    The rotations are about fixed axes. The function replaces rounding errors of quarter turns by
-    exact zeros, which simplify the expression graph of a model.
+    E = rx(roll) ry(pitch) rz(yaw). `rpy` are roll, pitch and yaw [rad] about the fixed axes of the
+    parent frame. The matrices of quarter turns contain exact zeros, because zeros simplify the
+    expression graph of a model.
     """
     roll, pitch, yaw = rpy
     cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
@@ -287,9 +287,9 @@ def rotation(rpy: Sequence[float]) -> Array:
 def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
     """Return roll, pitch and yaw [rad] of a rotation matrix E (3, 3) as returned by `rotation`.
 
-    At a pitch of +-90 degrees, the roll and yaw axes coincide, and the solution is not unique. The
-    function therefore first computes the yaw angle. It then computes roll and pitch from the matrix
-    E rz(yaw)^T, so the result is accurate at any pitch.
+    At a pitch of +-90 degrees, the roll and yaw axes coincide, and the solution is not unique. To
+    be accurate at any pitch, the function first computes yaw, and then roll and pitch from the
+    matrix E rz(yaw)^T.
     """
     yaw = atan2(E[0, 1], E[0, 0])
     c, s = cos(yaw), sin(yaw)

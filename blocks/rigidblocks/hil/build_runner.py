@@ -124,7 +124,10 @@ def _write(sources: Mapping[str, str], folder: Path) -> None:
 def _compile(
     sources: Mapping[str, str], path: Path, platform: str | None, *, with_fmus: bool
 ) -> None:
-    """Compile the C sources to a program, with a local compiler or ziglang."""
+    """Compile the C sources to a program, with the local compiler or with ziglang for `platform`.
+
+    `with_fmus` is True if the program loads FMUs.
+    """
     command = cross_compiler(PLATFORMS[platform]) if platform else compiler()
     with tempfile.TemporaryDirectory() as folder:
         _write(sources, Path(folder))
@@ -135,7 +138,10 @@ def _compile(
 
 
 def _xcp_address(port_or_address: str | None) -> str:
-    """Return the address of the XCP server, by default on this machine; "" for no server."""
+    """Return the address host:port of the XCP server, or "" for None (no server).
+
+    The default host is this machine.
+    """
     if port_or_address is None:
         return ""
     address = f"127.0.0.1:{port_or_address}" if port_or_address.isdecimal() else port_or_address
@@ -148,7 +154,7 @@ def _fmus(system: System) -> list[Part]:
 
 
 def _folder(name: str) -> str:
-    """Return the name of the folder for the unpacked FMUs of a program."""
+    """Return the name of the folder with the unpacked FMUs of the program `name`."""
     return f"{name}.fmus"
 
 
@@ -190,7 +196,7 @@ def runner_sources(
 
 
 def _partner_files() -> dict[str, str]:
-    """Return the Python files for communication partners."""
+    """Return the Python files for communication partners, as text by file name."""
     modules = {"packet.py": "udp_packet.py", "shared.py": "shared_memory.py"}
     folder = files("rigidblocks.hil")
     return {name: folder.joinpath(module).read_text() for name, module in modules.items()}

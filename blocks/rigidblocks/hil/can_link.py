@@ -32,7 +32,7 @@ class Signal:
     `start` is the index of the start bit: the least significant bit of a little-endian signal, or
     the most significant bit of a big-endian signal. Byte k contains the bits 8 k to 8 k + 7.
 
-        physical = scale raw + offset,   value = factor physical + shift
+        physical = scale*raw + offset,   value = factor*physical + shift
 
     The second equation converts the unit of the database to the unit of the port. `low` and `high`
     are the bounds of raw.
@@ -340,7 +340,7 @@ def _signal(message: str, known: Any) -> Signal:
             f"{message}.{known.name} is a float of {known.length} bits; expected 32 or 64"
         )
     unit = _unit(known.unit)
-    low, high = _field(known)
+    low, high = _raw_bounds(known)
     bounds = [
         bound if is_float else round(bound)
         for bound in (
@@ -367,14 +367,14 @@ def _signal(message: str, known: Any) -> Signal:
     )
 
 
-def _field(known: Any) -> tuple[float, float]:
-    """Return the bounds (low, high) of the raw values of the cantools signal `known`."""
-    if known.is_float:
-        return -_LARGEST[known.length], _LARGEST[known.length]
-    n = known.length - bool(known.is_signed)
+def _raw_bounds(dbc_signal: Any) -> tuple[float, float]:
+    """Return the smallest and largest raw value that the bits of a cantools signal can encode."""
+    if dbc_signal.is_float:
+        return -_LARGEST[dbc_signal.length], _LARGEST[dbc_signal.length]
+    n = dbc_signal.length - bool(dbc_signal.is_signed)
     # the largest double below 2^n, because doubles above 2^53 do not represent all integers
     highest = float(2**n - 1) if n <= 53 else float(np.nextafter(2.0**n, 0.0))
-    return (-(2.0**n) if known.is_signed else 0.0), highest
+    return (-(2.0**n) if dbc_signal.is_signed else 0.0), highest
 
 
 def _unit(unit: str | None) -> _Unit:
@@ -384,7 +384,7 @@ def _unit(unit: str | None) -> _Unit:
 def _port(message: Message, signal: Signal, known: Any) -> Port:
     """Return the port of a signal; `known` is the cantools signal with its unit and comment.
 
-    If rigidblocks does not support the unit in the DBC file, the port has no defined unit.
+    If rigidblocks does not support the unit of the DBC file, the unit of the port is undefined.
     """
 
     def value(raw: float) -> float:
@@ -544,12 +544,12 @@ class CanLink(Link):
                 self._accept(numbers[number], frame[8 : 8 + size])
 
     def _accept(self, k: int, data: bytes) -> None:
-        """Store the data of message k if they are complete, new and within the bounds."""
+        """Store the signal values of a frame of message k, or count the fault of the frame."""
         message, state = self.received[k], self._state
         if len(data) < message.size:
             self.counts["of wrong size"] += 1
             return
-        if state.is_wrong(k, data):
+        if state.has_wrong_checksum(k, data):
             self.counts["of wrong checksum"] += 1
             return
         values, beyond = unpack_frame(message, data)
@@ -567,7 +567,7 @@ class CanLink(Link):
             self._values[_places(self.received, k)] = values
 
     def _watch(self) -> None:
-        """For each message with an expired timeout, set the outputs to their safe values."""
+        """Set the outputs of each message with an expired timeout to their safe values."""
         state, now, is_safe = self._state, time.monotonic(), False
         for k, message in enumerate(self.received):
             silent = now - state.heard[k] > message.timeout
@@ -582,7 +582,7 @@ class CanLink(Link):
 
 
 class _State:
-    """State of a CAN link: sent cycles, and the last received frame of each message."""
+    """State of a CAN link: cycle numbers of sent messages, last frames of received messages."""
 
     def __init__(self, sent: tuple[Message, ...], received: tuple[Message, ...]):
         self.messages, self.sent = received, sent
@@ -592,24 +592,24 @@ class _State:
         self.is_new = [False] * len(received)
 
     def is_due(self, k: int, t: float) -> bool:
-        """Return True if sent message k is due at the time t [s]; store its cycle number."""
+        """Return True if message k must be sent at the time t [s]; store its cycle number."""
         period = self.sent[k].period
         cycle = math.floor(t / period + _DUE) if period else self.cycles[k] + 1
         is_due = cycle != self.cycles[k]
         self.cycles[k] = cycle
         return is_due
 
-    def is_wrong(self, k: int, data: bytes) -> bool:
-        """Return True if the data of message k have a wrong checksum."""
+    def has_wrong_checksum(self, k: int, data: bytes) -> bool:
+        """Return True if the frame data of message k contain a wrong checksum."""
         message = self.messages[k]
         own = message.checksum
         return own is not None and extract_bits(own, data) != checksum_of(data, message)
 
     def counter_increment(self, k: int, data: bytes) -> int:
-        """Return the increment of the counter of message k since the last received frame.
+        """Return the counter increment of message k since the last received frame.
 
-        The increment is 1 if no frame is lost. It is also 1 for a message without a counter, and
-        after a timeout.
+        The increment is 1 if no frame was lost, if the message has no counter, and for the first
+        frame after a timeout.
         """
         counter, last = self.messages[k].counter, self.last[k]
         if counter is None or last is None or self.is_safe[k]:
@@ -623,7 +623,7 @@ class _State:
 
 
 def _places(messages: tuple[Message, ...], k: int) -> slice:
-    """Return the slice of message k in the concatenated signals of all messages."""
+    """Return the slice of the signals of message k in the concatenated signals of all messages."""
     first = sum(len(one.signals) for one in messages[:k])
     return slice(first, first + len(messages[k].signals))
 

@@ -32,10 +32,10 @@ def serve_fmus(
 ) -> None:
     """Serve the FMUs below a folder to other processes and machines until the server is stopped.
 
-    `system.add("robot", "tcp://host:5555/robot.fmu", key_file="key")` adds an FMU of the server.
-    Each client uses a separate process, so an FMU cannot affect other clients. Server and client
-    authenticate each other with the key (HMAC of random numbers). The data are neither encrypted
-    nor signed, so use a tunnel in untrusted networks.
+    `system.add("robot", "tcp://host:5555/robot.fmu", key_file="key")` adds an FMU of the server to
+    a system. Each client uses a separate process, so an FMU cannot affect other clients. Server and
+    client authenticate each other with the key (HMAC of random numbers). The data are neither
+    encrypted nor signed; use an encrypted tunnel, such as SSH, in untrusted networks.
 
     Args:
         folder: Folder of the FMUs.
@@ -113,7 +113,7 @@ def _accept_clients(listener: socket.socket, root: Path, key: bytes) -> None:
 
 
 def _end(gate: socket.socket, pid: int) -> None:
-    """Kill the server process `pid` for an unauthenticated client, and close the socket `gate`."""
+    """Kill the process `pid` of an unauthenticated client, and close the socket `gate` to it."""
     gate.close()
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
@@ -153,9 +153,10 @@ def _accept_client(
 
 
 def _client(link: socket.socket, gate: socket.socket, root: Path, key: bytes, parent: int) -> None:
-    """Authenticate and serve one client in a separate process.
+    """Authenticate and serve one client; this function runs in a separate process per client.
 
-    The server ends this process if the authentication exceeds its timeout.
+    `link` is the connection to the client, and `gate` the socket to the server process. The server
+    kills this process if the authentication takes too long.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dump if an FMU crashes
@@ -179,7 +180,7 @@ def _client(link: socket.socket, gate: socket.socket, root: Path, key: bytes, pa
 
 
 def _file_below(root: Path, name: str) -> Path:
-    """Return the path of an FMU below a folder; raise ValueError for an invalid name."""
+    """Return the path of the FMU `name` below `root`; raise ValueError for an invalid name."""
     try:
         path = (root / name).resolve()
         found = path.is_relative_to(root) and path.suffix == ".fmu" and path.is_file()

@@ -199,7 +199,10 @@ def fmu_text(
 
 
 def part_members(index: int, part: Part) -> str:
-    """Return the C members of the row for the FMU `index` in the table of parts."""
+    """Return the C initializers of an FMU part in the table `PARTS`, such as ".kind = RB_FMI3".
+
+    `index` is the index of the FMU among the FMUs of the runner.
+    """
     fmu, own = part.component, f"FMU_{index}"
     assert isinstance(fmu, Fmu)
     members = [
@@ -218,10 +221,10 @@ def part_members(index: int, part: Part) -> str:
 def _groups(
     part: Part, ports: Sequence[Port], slices: Mapping[str, slice]
 ) -> Iterator[tuple[str, tuple[str, str], list[int], list[int]]]:
-    """Group the ports so that one FMI call sets or gets each group, as `simulate` does.
+    """Group the ports by FMI type; the runner sets or gets each group with one FMI call.
 
-    Yields the FMI type, the C type of the values, the type constant, the value references and the
-    memory indices of each group.
+    The groups equal the groups of `simulate`. Each group is a tuple of its FMI type, a pair (C type
+    of the values, type constant), value references and memory indices.
     """
     fmu = part.component
     assert isinstance(fmu, Fmu)
@@ -235,7 +238,7 @@ def _groups(
 
 
 def _group_tables(name: str, groups: Sequence[tuple[Any, ...]]) -> Iterator[str]:
-    """Yield the C tables of groups of variables: an array of `Variables`, and the type names."""
+    """Yield the C tables of variable groups: a `Variables` array, type names, number of groups."""
     rows = []
     for k, (_, (in_c, code), references, places) in enumerate(groups):
         own = f"{name}_{k}"
@@ -259,10 +262,7 @@ def _has_any_clock(fmu: Fmu) -> bool:
 
 
 def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
-    """Yield the C tables of the clocks of an FMU; nothing for an FMU without clocks.
-
-    The names of the tables begin with `own`.
-    """
+    """Yield the C tables of the clocks of an FMU, with `own` as prefix of the table names."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     if not _has_any_clock(fmu):
@@ -298,7 +298,7 @@ def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator
 
 
 def _interval(part: Part, clock: Any) -> float:
-    """Return a clock interval [s], or NaN if only the FMU defines it."""
+    """Return the start interval [s] of a clock, or NaN if the FMU defines it at run time."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     interval = fmu.intervals.get(clock.name, (None, 0.0))[0]
@@ -308,13 +308,13 @@ def _interval(part: Part, clock: Any) -> float:
 
 
 def _start_tables(name: str, starts: Sequence[tuple[str, str]]) -> Iterator[str]:
-    """Yield the C tables of start values, and then the array that refers to them."""
+    """Yield the C tables of start values, and then the `Constant` array that refers to them."""
     yield from (table for table, _ in starts)
     yield _array(f"static const Constant {name}", [f"{{{row}}}" for _, row in starts], "{0}")
 
 
 def _starts(name: str, part: Part, ports: Iterable[Port]) -> Iterator[tuple[str, str]]:
-    """Yield the C tables of the start values of each port, and the row that refers to them."""
+    """Yield pairs for each port: the C tables of its start values, and its `Constant` row."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     for k, port in enumerate(ports):

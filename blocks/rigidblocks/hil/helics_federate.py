@@ -222,7 +222,7 @@ class Federate(StepTiming):
             raise FederationError(f"cannot join a federation at {broker}: {error}") from None
 
     def _join(self, name: str, info: Any) -> Any:
-        """Return a new HELICS federate; repeat an attempt that fails to connect to the broker."""
+        """Return a new HELICS federate; retry if the connection to the broker fails."""
         h = self._h
         for _ in range(JOIN_ATTEMPTS - 1):
             try:

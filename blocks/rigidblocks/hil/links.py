@@ -36,7 +36,7 @@ _RESEND_INTERVAL = 0.02  # time after which a link resends a packet that the net
 
 @dataclass(frozen=True)
 class LinkTimeouts:
-    """Timeouts of a link [s], and the reaction `lost` to a missed reply in lock-step."""
+    """Timeouts [s] of a link, and its reaction `lost` to a missing reply in lock-step."""
 
     timeout: float | None = None
     lock_step: bool = False
@@ -92,7 +92,7 @@ class Transport(abc.ABC):
 
 
 class Ends(NamedTuple):
-    """Type of a link (a constant in link.h), address of the peer and address for listening."""
+    """Link type (a constant in link.h), peer address and listening address."""
 
     kind: str
     peer: str
@@ -171,7 +171,7 @@ class Link(PythonBlock, abc.ABC):
     def _wait_for_answer(self, link: Transport, t: float) -> None:
         """Wait for the reply to the values sent at the time t [s].
 
-        Without a reply, raise TimeoutError if lost="end".
+        If no reply arrives and `lost` is "end", raise TimeoutError.
         """
         began, is_silent = time.monotonic(), False
         is_first = self.lost == END and not self._has_met_peer
@@ -301,7 +301,7 @@ class PacketLink(Link):
         """Store the values of a packet, unless the packet is a duplicate or late.
 
         After a timeout, a packet with an older sequence number counts as a restart of the peer. In
-        lock-step, the answer to the current packet may have any sequence number.
+        lock-step, the reply to the current packet may have any sequence number.
         """
         ahead = (packet.sequence - self._last) % (1 << 32)
         is_answer = self.lock_step and packet.echo == self._sequence
@@ -473,8 +473,8 @@ class SharedLink(PacketLink):
     The exchange takes place in every step, in the shared memory of shm_open("/plant"). The first
     run creates the shared memory, and `close` removes it. The peer opens it with
     `hil.shared_memory`, or in C with `c/runner/shared_memory.h`. For each direction, the shared
-    memory contains the last packet and a lock counter. Neither side waits for the other side. The
-    packet format, the timeouts, `lock_step`, `lost`, `safe` and `counts` are as in `UdpLink`.
+    memory contains the last packet and a sequence lock, so reads and writes never block. The packet
+    format, the timeouts, `lock_step`, `lost`, `safe` and `counts` are as in `UdpLink`.
 
     Args:
         memory: Name of the shared memory: letters, digits, '_', '.' and '-'.

@@ -100,7 +100,7 @@ class SequentialParts:
 
     @cached_property
     def first(self) -> dict[str, int]:
-        """First memory index of each part by name; "" maps to the size of the memory."""
+        """First memory index of each part by part name; the key "" contains the memory size."""
         ends = np.cumsum([0, *map(self._size, self.parts)]).tolist()
         return dict(zip([*(part.name for part in self.parts), ""], ends, strict=True))
 
@@ -170,7 +170,10 @@ class SequentialParts:
         return "\n".join([*lines, "\n#endif\n"])
 
     def _tables(self, numbers: dict[str, int]) -> Iterator[str]:
-        """Yield the C tables of the connections, the parts and the evaluation orders."""
+        """Yield the C tables of the connections, the parts and the initialization.
+
+        `numbers` maps FMU parts to their indices among the FMUs of the runner.
+        """
         rows, starts = [], []
         for k, part in enumerate(self.parts):
             wires, scales = self._wires(part)
@@ -189,7 +192,7 @@ class SequentialParts:
                 f".scales = SCALES_{k}, .n_scales = {len(scales)}{self._slow_text(part)}}}"
             )
         names = [part.name for part in self.parts]
-        checked = list(self._unguarded_outputs())
+        checked = list(self._checked_outputs())
         yield table("Part PARTS", rows).replace("static const", "static", 1)  # FMUs are set later
         yield (
             f"static int (*const STARTS[])(double *m, double t) = {{{', '.join([*starts, '0'])}}};"
@@ -201,7 +204,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_CHECKED = {len(checked)} }};"
 
     def _slow_text(self, part: Part) -> str:
-        """Return the C members of a part with a longer communication step, or ""."""
+        """Return the C initializers of a part with its own longer communication step, or ""."""
         every = self.plan.slow_parts.get(part.name)
         if every is None:
             return ""
@@ -234,15 +237,15 @@ class SequentialParts:
         yield table("StartGroup GROUPS", rows)
         yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
 
-    def _unguarded_outputs(self) -> Iterator[str]:
-        """Yield the memory blocks of FMU outputs that the program checks for non-finite values."""
+    def _checked_outputs(self) -> Iterator[str]:
+        """Yield the memory blocks of FMU outputs; the program rejects non-finite FMU outputs."""
         for part in self.fmus:
             for port in numeric_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]
                 yield f"{{memory + {place.start}, memory + {place.start}, {port.size}}}"
 
     def _wires(self, part: Part) -> tuple[list[str], list[str]]:
-        """Return the C code that copies values to the inputs of a part and converts the units."""
+        """Return the rows of the C tables that copy and scale the input values of a part."""
         wiring, where = self.plan.wiring, self.layout.where
         copies, scales = [], []
         for wire in wiring.wires_to(part.name):

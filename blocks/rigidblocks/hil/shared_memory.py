@@ -1,8 +1,8 @@
 """Exchange of packets in shared memory, in the format of `shared_memory.h`.
 
 This file needs only the Python standard library, so a peer in Python can use a copy of this file.
-It requires Linux and a processor with ordered stores, such as x86. For other processors, use
-`shared_memory.h`.
+It requires Linux and a processor with total store order (TSO), such as x86-64. For other
+processors, use `shared_memory.h`.
 """
 
 import fcntl
@@ -21,9 +21,9 @@ _FOLDER = Path("/dev/shm")
 class Shared:
     """One end of a shared memory with a channel in each direction.
 
-    Each channel contains the last packet, and a lock counter that is odd during a write. The
-    simulation passes `rooms`, the maximum sizes [bytes] of sent and received packets, to create the
-    shared memory. The peer omits `rooms` to open the existing shared memory.
+    Each channel contains the last packet and a sequence lock: a counter that is odd during a write.
+    To create the shared memory, the simulation passes `rooms`, the maximum sizes [bytes] of sent
+    and received packets. The peer omits `rooms` to open the existing shared memory.
 
     Raises OSError if the shared memory is not available.
     """
