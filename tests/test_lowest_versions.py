@@ -35,7 +35,7 @@ USES = {
     "yaml": [
         "studies/test_requirements.py::test_valid_requirement_files_are_loaded_and_invalid_entries_are_rejected"
     ],
-    "can": ["hil/test_can_links.py::test_can_database_signals_become_ports_in_si_units"],
+    "can": ["hil/test_can_links.py::test_signals_of_a_can_database_become_ports_in_si_units"],
     "helics": [
         "hil/test_federation.py::test_run_of_two_helics_federates_matches_the_jacobi_results_bit_for_bit"
     ],

@@ -82,7 +82,7 @@ def test_results_of_a_resized_fmu_for_model_exchange_match_the_closed_form(path)
     assert_allclose(result["part.y"], exact(result.time), rtol=1e-8, atol=1e-9)
 
 
-def test_array_sizes_are_the_declared_sizes_by_default(path):
+def test_fmu_arrays_have_the_declared_sizes_by_default(path):
     given, default = (simulate(system_of(path, s), 0.1, DT) for s in ({"n": 3, "m": 3}, {}))
     assert default["part.y"].shape == (3, 3)
     assert_array_equal(given["part.y"], default["part.y"])
@@ -123,7 +123,7 @@ def test_fmu_instances_with_different_array_sizes_are_connected(path):
         ("five", TypeError, "part.n is of type UInt64 and cannot be 'five'"),
     ],
 )
-def test_invalid_array_size_is_rejected(path, value, error, message):
+def test_invalid_size_of_an_fmu_array_is_rejected(path, value, error, message):
     with pytest.raises(error, match=message):
         system_of(path, {"n": value})
 
@@ -192,7 +192,7 @@ def test_resized_fmu_has_equal_results_with_and_without_isolation(path):
     assert_array_equal(results[0].values, results[1].values)
 
 
-def test_ssp_file_keeps_the_array_sizes(path, tmp_path):
+def test_ssp_file_stores_the_array_sizes_of_an_fmu(path, tmp_path):
     file = save_system(system_of(path, START), tmp_path / "sized.ssp")
     system = load_system(file).system
     assert_array_equal(system.parts["part"].start["n"], N)

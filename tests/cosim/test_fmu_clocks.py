@@ -64,18 +64,18 @@ def test_triggered_clock_does_not_tick_without_its_source(path, kind):
     assert result["a.out"][1:].sum() == 5
 
 
-def test_clock_without_an_interval_is_rejected_by_name(path):
+def test_error_for_an_fmu_clock_without_an_interval_names_the_clock(path):
     with pytest.raises(SimulationError, match=r"'part': its clock fixed has no interval; .*start"):
         simulate(system_of(path), 0.1, DT)
 
 
 @pytest.mark.parametrize("interval", [0.0, -1.0])
-def test_interval_of_a_clock_must_be_positive(path, interval):
+def test_interval_of_an_fmu_clock_must_be_positive(path, interval):
     with pytest.raises(ValueError, match=r"part\.fixed .*must be positive"):
         system_of(path, start={"fixed": interval})
 
 
-def test_communication_step_must_fit_the_interval_that_the_importer_sets(path):
+def test_communication_step_must_fit_the_clock_interval_that_the_importer_sets(path):
     system = system_of(path, start={"fixed": 0.03})
     assert system.parts["part"].component.sample_time == 0.03
     with pytest.raises(ValueError, match=r"'part': the step 0\.05 s does not fit the sample time"):
@@ -99,7 +99,7 @@ def test_interval_of_a_clock_cannot_change_in_a_prepared_system(path):
             run.simulate(0.1, start={"part.fixed": 0.2})
 
 
-def test_model_exchange_fmu_ticks_at_the_times_of_its_co_simulation(tmp_path):
+def test_fmu_clocks_tick_at_the_same_times_in_model_exchange_and_co_simulation(tmp_path):
     fmu = any_fmu(tmp_path, CLOCKS, 3)
     results = []
     for kind in KINDS:
@@ -116,7 +116,7 @@ def test_model_exchange_fmu_ticks_at_the_times_of_its_co_simulation(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_located_events_do_not_change_the_ticks(path, tmp_path, kind, order):
+def test_located_events_do_not_change_the_tick_times_of_fmu_clocks(path, tmp_path, kind, order):
     """The events split two communication steps: where a sine becomes negative."""
     frequency = 0.77
     system = System()

@@ -39,7 +39,7 @@ def system_of(path, **options):
 
 @pytest.mark.parametrize(("version", "kind"), KINDS)
 @pytest.mark.parametrize("isolated", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_parameter_changes_in_event_mode(tmp_path, version, kind, isolated):
+def test_fmu_parameter_is_changed_in_event_mode(tmp_path, version, kind, isolated):
     """x(1.5) = exp(-1 - 3 0.5) if k = 3 from t = 1 s on."""
     path = any_fmu(tmp_path, STRICT, version)
     with prepare(system_of(path, kind=kind, isolated=isolated), 0.01) as run:
@@ -53,7 +53,7 @@ def test_parameter_changes_in_event_mode(tmp_path, version, kind, isolated):
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), KINDS)
 @pytest.mark.parametrize("form", ["compiled", "numpy"])
-def test_scenario_changes_a_parameter_in_event_mode(tmp_path, version, kind, form):
+def test_scenario_changes_an_fmu_parameter_in_event_mode(tmp_path, version, kind, form):
     """x(1.5) = exp(-0.5 - 0.5) if k = 0 between t = 0.5 s and t = 1 s."""
     system = system_of(any_fmu(tmp_path, STRICT, version), kind=kind)
     inputs = {"time": [0.0, 0.5, 1.0], "part.k": [1.0, 0.0, 1.0]}
@@ -64,7 +64,7 @@ def test_scenario_changes_a_parameter_in_event_mode(tmp_path, version, kind, for
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("version", "kind"), KINDS)
-def test_changed_parameter_updates_the_discrete_states(tmp_path, version, kind):
+def test_changed_fmu_parameter_updates_the_discrete_states(tmp_path, version, kind):
     system = system_of(any_fmu(tmp_path, SAMPLED, version), kind=kind)
     inputs = {"time": [0.0, 0.5], "part.p": [1.0, 4.0]}
     y = simulate(system, 1.0, 0.1, scenario=inputs)["part.y"]
@@ -73,7 +73,7 @@ def test_changed_parameter_updates_the_discrete_states(tmp_path, version, kind):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["model exchange", "co-simulation"])
-def test_changed_parameter_starts_a_countdown_clock(tmp_path, kind):
+def test_changed_fmu_parameter_starts_a_countdown_clock(tmp_path, kind):
     """The clock ticks 0.05 s after the change at t = 0.35 s; other ticks start none."""
     variables = [
         *CLOCKS.variables,

@@ -233,7 +233,7 @@ def test_jacobian_columns_without_common_rows_share_a_colour():
 
 
 @pytest.mark.slow
-def test_declared_dependencies_save_evaluations_of_the_jacobian(fmu):
+def test_declared_dependencies_reduce_the_number_of_evaluations_for_a_jacobian(fmu):
     dense = replace(BAR, name="Dense", dependencies={})
     results = [run(fmu(one, 2), 0.02, 0.001, method="stiff") for one in (BAR, dense)]
     for k in range(1, N + 1):
@@ -299,7 +299,7 @@ TIME_EVENTS = AnyModel(
 @pytest.mark.slow
 @pytest.mark.parametrize("in_c", [True, False])
 @pytest.mark.parametrize("version", [2, 3])
-def test_step_may_have_thousands_of_time_events(fmu, version, in_c, monkeypatch):
+def test_communication_step_may_have_thousands_of_fmu_time_events(fmu, version, in_c, monkeypatch):
     """The FMU has an event at the start and then every 10 us."""
     if not in_c:
         monkeypatch.setattr(ExchangeInstance, "_c_step", lambda _: None)

@@ -44,7 +44,7 @@ def system():
         Constant([0.3, 0.1]),
     ],
 )
-def test_source_takes_units_and_count_of_a_port(system, block):
+def test_like_option_copies_units_and_number_of_elements_of_a_port(system, block):
     system.add("source", block, like="arm.q")
     port = system.parts["source"].component.outputs[0]
     assert (port.units, port.shape) == (UNITS, (2,))
@@ -68,7 +68,7 @@ def test_scalar_values_of_a_source_apply_to_all_elements_of_the_port(system):
     ("like", "unit", "shape"),
     [("arm.q[2]", "m", ()), ("arm.q[1:1]", ("rad",), (1,)), ("arm.tau", ("N.m", "N"), (2,))],
 )
-def test_elements_and_inputs_are_accepted_as_the_port(system, like, unit, shape):
+def test_like_option_accepts_port_elements_and_input_ports(system, like, unit, shape):
     system.add("delay", UnitDelay(0.01), like=like)
     port = system.parts["delay"].component.outputs[0]
     assert (port.unit, port.shape) == (unit, shape)
@@ -87,7 +87,9 @@ def test_elements_and_inputs_are_accepted_as_the_port(system, like, unit, shape)
         (RobotPlant, "arm.q", "requires a block with the parameter unit"),
     ],
 )
-def test_block_that_cannot_take_the_units_of_the_port_is_rejected(system, block, like, message):
+def test_like_option_rejects_a_block_that_cannot_have_the_units_of_the_port(
+    system, block, like, message
+):
     if block is RobotPlant:
         block = system.parts["arm"].component
     with pytest.raises((KeyError, ValueError), match=message):
@@ -95,7 +97,7 @@ def test_block_that_cannot_take_the_units_of_the_port_is_rejected(system, block,
     assert list(system.parts) == ["arm"]
 
 
-def test_port_that_is_not_a_name_is_rejected(system):
+def test_like_option_that_is_not_a_port_name_is_rejected(system):
     port = system.parts["arm"].component.outputs[0]
     with pytest.raises(TypeError, match=r"must be a port name such as 'arm\.q'"):
         system.add("new", Sine(), like=port)

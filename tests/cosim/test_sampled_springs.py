@@ -71,7 +71,7 @@ def messages_found(system, dt):
     return [str(one.message) for one in caught if "holds its outputs" in str(one.message)]
 
 
-def test_longest_stable_hold_of_a_spring_satisfies_the_jury_conditions(rng):
+def test_longest_stable_hold_time_of_a_spring_force_satisfies_the_jury_conditions(rng):
     for _ in range(30):
         K, D, m = 10 ** rng.uniform([2, -1, -2], [8, 3, 2])
         found = stable_spring_hold(np.array([[1 / m]]), np.array([K]), np.array([D]))

@@ -106,7 +106,7 @@ def test_event_within_the_longer_step_of_a_part_does_not_step_this_part(form):
     assert_allclose(result["slow.x"], T * np.floor(result.time / T + 1e-6), atol=1e-15)
 
 
-def test_communication_steps_of_parts_that_are_no_multiple_of_dt_are_rejected():
+def test_part_communication_step_that_is_not_a_multiple_of_dt_is_rejected():
     with pytest.raises(ValueError, match=r"'robot' has the communication step 0\.0025 s, which is"):
         simulate(wired(2.5e-3), 0.1, DT, progress=False)
     with pytest.raises(ValueError, match=r"is not a multiple of the step of the run, 0\.01 s"):

@@ -50,7 +50,7 @@ def separate_environment(example):
 
 
 @pytest.mark.filterwarnings("ignore:.*(spec|render|infinity|maximum|minimum).*")
-def test_environment_passes_gymnasiums_checker(example):
+def test_cart_pole_environment_passes_the_checker_of_gymnasium(example):
     check_env(separate_environment(example), skip_render_check=True)
 
 

@@ -87,7 +87,7 @@ def test_gravity_parallel_to_the_joint_axes_causes_no_joint_torque(rng):
 ZIGZAG = np.radians([75.0, -75, 75, -75, 75, -75])
 
 
-def test_inverse_dynamics_of_the_zigzag_chain_equals_the_printed_joint_forces():
+def test_inverse_dynamics_of_the_zigzag_chain_equals_the_joint_forces_in_rbda():
     tau = rnea(planar_n(6), ZIGZAG, np.zeros(6), np.ones(6))
     printed = [126.493676, 97.466324, 69.976228, 43.799848, 21.937181, 6.164686]
     assert_allclose(tau, printed, rtol=0, atol=1e-6)

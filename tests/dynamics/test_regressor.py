@@ -25,7 +25,7 @@ def close(actual, expected):
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_regressor_times_the_parameters_of_any_bodies_is_the_joint_force(name):
+def test_regressor_times_the_inertial_parameters_equals_the_joint_forces(name):
     """The regressor does not depend on the bodies: other bodies have the same regressor."""
     rng = np.random.default_rng(11)
     model = MODELS[name]()
@@ -50,7 +50,7 @@ def test_regressor_times_the_parameters_of_any_bodies_is_the_joint_force(name):
     )
 
 
-def test_regressor_of_a_planar_model_times_its_parameters_is_the_joint_force():
+def test_planar_regressor_times_the_inertial_parameters_equals_the_joint_forces():
     rng = np.random.default_rng(12)
     model = random_planar_tree(rng, (-1, 0, 1, 1, 0)).with_gravity((0.4, -9.0))
     s = random_planar_state(rng, model)
@@ -95,7 +95,7 @@ def test_regressor_equals_the_regressor_of_pinocchio():
         close(regressor(model, s.q, s.qd, s.qdd), expected)
 
 
-def test_columns_of_bodies_outside_the_subtree_of_a_joint_are_zero():
+def test_regressor_columns_of_bodies_outside_the_subtree_of_a_joint_are_zero():
     model = MODELS["branched"]()
     s = random_state(np.random.default_rng(15), model)
     Y = regressor(model, s.q, s.qd, s.qdd)
@@ -114,7 +114,7 @@ def test_inertial_parameters_set_in_a_model_are_read_back_unchanged():
     assert_allclose(inertial_parameters(with_inertial_parameters(model, phi)), phi)
 
 
-def test_physically_impossible_parameters_are_rejected():
+def test_physically_impossible_inertial_parameters_are_rejected():
     model = four_bar()
     phi = inertial_parameters(model)
     phi[4] = -phi[4]

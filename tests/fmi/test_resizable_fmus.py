@@ -303,7 +303,7 @@ def test_results_of_a_resized_clocked_fmu_in_fmpy_match_the_block_of_this_size(c
         fmu.enterEventMode()
 
 
-def test_wrong_sizes_of_binary_values_are_rejected_after_resizing(combined):
+def test_binary_value_larger_than_the_resized_array_is_rejected(combined):
     host = Resized(combined, eventModeUsed=True)
     reference = host.variables["offset"].valueReference
     host.resize(2)

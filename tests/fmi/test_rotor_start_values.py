@@ -81,7 +81,7 @@ def test_rotor_start_angle_in_an_fmu_follows_the_joint_position_set_by_the_impor
 
 
 @pytest.mark.slow
-def test_rotor_in_a_python_fmu_starts_at_the_joint_position_of_the_host(tmp_path):
+def test_rotor_in_a_python_fmu_starts_at_the_joint_position_set_by_the_importer(tmp_path):
     script = tmp_path / "arm.py"
     script.write_text(SCRIPT)
     check_start(export_fmu(script, tmp_path / "arm.fmu", "python"))
@@ -89,13 +89,13 @@ def test_rotor_in_a_python_fmu_starts_at_the_joint_position_of_the_host(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.parametrize("combine", [ContinuousSystem, lambda system: FusedSystem(system, 1e-3)])
-def test_rotor_in_the_fmu_of_a_system_starts_at_the_joint_position_of_the_host(combine, tmp_path):
+def test_rotor_in_a_system_fmu_starts_at_the_joint_position_set_by_the_importer(combine, tmp_path):
     system = System()
     system.add("robot", ARM, start={"a_command": 0.0})
     check_start(export_fmu(combine(system), tmp_path / "arm.fmu"), "robot.")
 
 
-def test_wound_rotor_keeps_its_start_value():
+def test_rotor_with_its_own_start_angle_ignores_the_joint_start_position():
     system = System()
     system.add("robot", ARM, start={"a_command": 0.0, "a_angle": 7.0})
     memory = Memory(ContinuousSystem(system))
@@ -105,7 +105,7 @@ def test_wound_rotor_keeps_its_start_value():
     assert m[memory.where["robot.a_angle"]] == 7.0
 
 
-def test_rotor_follows_with_a_constant_ratio():
+def test_rotor_with_an_untunable_gear_ratio_follows_the_joint_start_position():
     memory = Memory(ARM, tunable=())
     m = memory.start()
     m[memory.where["q"]], m[memory.where["qd"]] = [0.7, 0.1], [0.2, 0.0]
@@ -114,7 +114,7 @@ def test_rotor_follows_with_a_constant_ratio():
     assert_allclose(m[memory.where["a_rotor_speed"]], 10.0, rtol=1e-14)
 
 
-def test_rotor_in_a_world_follows_the_start_value_of_its_member():
+def test_rotor_in_a_world_follows_the_joint_start_position_of_its_robot():
     scene = World("two arms")
     for name in ("first", "second"):
         scene.add_robot(name, replace(planar2(), contact=((), (Sphere(0.1),))))

@@ -795,7 +795,7 @@ DECIMAL = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)")  # xs:decimal has no exponent
 
 
 @pytest.mark.parametrize("dt", [1e-5, 1e-3, 0.02, 123456.0])
-def test_saved_step_of_omsimulator_is_a_decimal_of_xml_schema(fmus, tmp_path, dt):
+def test_step_size_in_the_omsimulator_annotation_is_an_xml_schema_decimal(fmus, tmp_path, dt):
     system = System()
     system.add("a", fmus["any"])
     root = saved_root(save_system(system, tmp_path / "t.ssp", dt=dt))

@@ -63,7 +63,7 @@ def run(program, *options):
 
 
 @pytest.mark.parametrize("kind", interfaces())
-def test_program_with_a_lock_step_can_link_matches_the_results_of_simulate(kind, dbc, tmp_path):
+def test_program_with_a_lock_step_can_bus_link_matches_the_results_of_simulate(kind, dbc, tmp_path):
     record, steps = tmp_path / "run.csv", 500
     with bus(kind) as (interface, other):
         system, link = linked(interface, dbc, lock_step=True, timeout=5.0)
@@ -137,7 +137,7 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("side", ["program", "simulate"])
-def test_faulty_can_frames_are_counted_and_ignored(side, dbc, tmp_path):
+def test_faulty_can_bus_frames_are_counted_and_ignored(side, dbc, tmp_path):
     """The link takes single steps; the partner answers each step before the next one."""
     with bus("pair") as (interface, other):
         partner = Partner(dbc, other, lambda values: [values["q1"], 1.0], Mischievous())
@@ -183,7 +183,7 @@ def test_can_bus_link_outputs_safe_values_while_its_partner_is_silent(dbc):
     assert link.counts["lost"] == link.counts["doubled"] == 0
 
 
-def test_generated_program_continues_with_safe_values_without_a_can_partner(dbc, tmp_path):
+def test_generated_program_continues_with_safe_values_without_a_can_bus_partner(dbc, tmp_path):
     with bus("pair") as (interface, _):
         system, _ = linked(interface, dbc, timeout=0.02, safe={"Command.tau2": -0.5})
         program = build_runner(system, tmp_path / "plant", DT)
@@ -200,7 +200,7 @@ def test_generated_program_continues_with_safe_values_without_a_can_partner(dbc,
     assert_array_equal([float(row[column]) for row in rows], expected["robot.q"][:, 1])
 
 
-def test_can_signals_outside_their_bounds_are_clamped_before_sending(dbc):
+def test_can_bus_signals_outside_their_bounds_are_clamped_before_sending(dbc):
     with bus("pair") as (interface, other):
         link, partner = link_to(interface, dbc), Partner(dbc, other, lambda _: [0.0, 0.0])
         wild = {"Motion.q1": 7.0, "Motion.q2": -1e300, "Motion.qd1": math.radians(30.0)}
@@ -214,7 +214,7 @@ def test_can_signals_outside_their_bounds_are_clamped_before_sending(dbc):
     assert link.counts["beyond bounds"] == 2
 
 
-def test_can_database_signals_become_ports_in_si_units(dbc):
+def test_signals_of_a_can_database_become_ports_in_si_units(dbc):
     link = link_to("can0", dbc)
     ports = {port.name: port for port in (*link.inputs, *link.outputs)}
     units = {name: port.unit for name, port in ports.items()}
@@ -230,7 +230,7 @@ def test_can_database_signals_become_ports_in_si_units(dbc):
     assert link.timeout == 0.01
 
 
-def test_invalid_can_links_are_rejected(dbc, monkeypatch):
+def test_invalid_can_bus_links_are_rejected(dbc, monkeypatch):
     with pytest.raises(ValueError, match="message 'Mixed' is multiplexed"):
         CanLink("can0", dbc, [], ["Mixed"])
     with pytest.raises(ValueError, match=r"unknown message 'Comand' .* \(did you mean Command\?\)"):
@@ -257,7 +257,7 @@ def test_invalid_can_links_are_rejected(dbc, monkeypatch):
         CanLink("can0", dbc, [], ["Command"])
 
 
-def test_generated_program_reports_a_missing_can_interface(dbc, tmp_path):
+def test_generated_program_reports_a_missing_can_bus_interface(dbc, tmp_path):
     system, _ = linked("nocan7", dbc)
     program = build_runner(system, tmp_path / "plant", DT)
     done = subprocess.run([program], capture_output=True, text=True, check=False)

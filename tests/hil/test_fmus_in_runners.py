@@ -172,7 +172,7 @@ def clocked(folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
-def test_generated_program_ticks_the_clocks_of_fmus_as_simulate(order, tmp_path):
+def test_fmu_clocks_tick_at_the_same_times_in_a_generated_program_and_in_simulate(order, tmp_path):
     system, record = clocked(tmp_path), tmp_path / "run.csv"
     program = build_runner(system, tmp_path / "clocked", CLOCK_STEP, order=order)
     options = ("--stop", "0.6", "--rate", "0", "--record", record)
@@ -206,7 +206,9 @@ def test_fmu_that_rejects_event_mode_runs_in_a_generated_program_as_in_simulate(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("attributes", ["", EVENTS])
-def test_scenario_of_a_generated_program_changes_fmu_parameters_as_simulate(attributes, tmp_path):
+def test_scenario_with_fmu_parameters_has_equal_results_in_a_program_and_in_simulate(
+    attributes, tmp_path
+):
     """With event mode, the FMU rejects parameters outside of event mode."""
     model = replace(DAHLQUIST, attributes=attributes, strict_parameters=True)
     system = System()

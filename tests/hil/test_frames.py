@@ -96,7 +96,7 @@ def compare(theirs, frames, rng, times):
     return compared
 
 
-def test_can_frames_encoded_with_random_databases_equal_the_frames_of_cantools(database, tmp_path):
+def test_can_bus_frames_for_random_databases_equal_the_frames_of_cantools(database, tmp_path):
     rng = np.random.default_rng(19)
     path = tmp_path / "random.dbc"
     path.write_text(random_dbc(rng, MESSAGES))

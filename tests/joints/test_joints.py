@@ -257,7 +257,7 @@ def test_quaternion_and_yaw_pitch_roll_joints_give_the_same_motion(rng):
     close(one.vJ, other.vJ)
 
 
-def test_quaternions_of_both_signs_give_the_same_rotation(rng):
+def test_quaternions_of_opposite_sign_give_the_same_rotation(rng):
     p = Spherical().random(rng)
     assert_array_equal(quaternion_rotation(p), quaternion_rotation(-p))
 

@@ -65,7 +65,7 @@ JOINTS = {
 
 
 @pytest.mark.parametrize("name", JOINTS)
-def test_time_dependent_joint_velocity_and_bias_match_finite_differences(name, rng):
+def test_velocity_and_bias_of_a_rheonomic_joint_match_finite_differences(name, rng):
     joint = JOINTS[name]
     q, qd = joint.random(rng), rng.normal(size=joint.nv)
 
@@ -116,7 +116,7 @@ def drive_at_time():
 
 
 @pytest.mark.parametrize("tree", [lambda model: model, equivalent], ids=["itself", "equivalent"])
-def test_time_dependent_joints_match_hybrid_dynamics_with_the_same_acceleration(tree, rng):
+def test_rheonomic_joints_match_hybrid_dynamics_with_the_same_acceleration(tree, rng):
     moved, whole = driven_chains(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
     q, qd, tau = rng.normal(size=(3, 3))
     here, rate, second = drive_at_time()
@@ -155,7 +155,7 @@ def run(plant, **inputs):
 
 
 @pytest.mark.slow
-def test_crank_with_a_time_dependent_joint_and_hybrid_plant_have_the_same_motion():
+def test_crank_with_a_rheonomic_joint_moves_like_a_hybrid_plant():
     start = np.array([crank_angle(0.0)[0], -0.3])
     hybrid = HybridPlant(crank(AXIS), ("joint1",), q0=start, qd0=(SPEED, 0.5))
     expected = run(hybrid, qdd_ref=[GAIN])
@@ -194,7 +194,7 @@ def test_slider_crank_with_a_prescribed_crank_angle_matches_the_closed_form():
             assert_allclose(consistent_velocity(now, q, np.zeros(2)), qd)
 
 
-def test_derivatives_of_a_time_dependent_loop_error_match_finite_differences(rng):
+def test_derivatives_of_a_rheonomic_loop_error_match_finite_differences(rng):
     model = held_crank()
     q, qd = rng.normal(size=2) * 0.1 + [crank_angle(T)[0], 0.2], rng.normal(size=2)
 
@@ -234,7 +234,7 @@ def test_projected_velocity_contains_the_prescribed_crank_speed_with_the_correct
     assert_allclose(qd[0], SPEED + GAIN * T, rtol=RTOL)
 
 
-def test_planar_time_dependent_joint_velocity_and_bias_match_finite_differences(rng):
+def test_velocity_and_bias_of_a_planar_rheonomic_joint_match_finite_differences(rng):
     joint = Rheonomic(PlanarRevolute(), PlanarPrismatic(), wave)
     q, qd = rng.normal(size=(2, 1))
     low, here, high = (joint.at(T + h).jcalc(q + h * qd, qd) for h in (-STEP, 0.0, STEP))
@@ -243,7 +243,7 @@ def test_planar_time_dependent_joint_velocity_and_bias_match_finite_differences(
     assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
 
 
-def test_model_with_time_dependent_joints_is_rejected_if_its_time_is_not_specified():
+def test_model_with_rheonomic_joints_is_rejected_without_a_time():
     model = crank(GIVEN)
     with pytest.raises(ValueError, match=r"model\.at\(t\)"):
         aba(model, np.zeros(1), np.zeros(1), np.zeros(1))

@@ -114,7 +114,7 @@ def test_jax_function_returns_the_type_of_its_arguments(jax):
     assert jax.grad(lambda q: f(q, q, q).sum())(q).dtype == jax.numpy.float32
 
 
-def test_wrong_arguments_of_a_jax_function_are_rejected(jax):
+def test_invalid_names_and_arguments_of_jax_functions_are_rejected(jax):
     del jax
     f = jax_function(planar2(), "aba")
     with pytest.raises(TypeError, match=r"aba takes 3 arguments \(q, qd, tau\), not 2"):
@@ -158,7 +158,7 @@ def test_torch_function_of_a_closed_loop_passes_the_gradient_check(torch):
     assert torch.autograd.gradcheck(lambda tau: f(q, np.zeros(4), tau), (tau,))
 
 
-def test_integers_have_the_default_type_of_jax(jax):
+def test_jax_function_converts_integers_and_float16_to_floating_point_types(jax):
     f = jax_function(planar2(), "aba")
     ones = jax.numpy.ones(2, int)
     assert f(ones, ones, ones).dtype == jax.numpy.float64
@@ -166,7 +166,7 @@ def test_integers_have_the_default_type_of_jax(jax):
     assert_allclose(f(ones, ones, ones), aba(planar2(), *np.ones((3, 2))), rtol=1e-12)
 
 
-def test_complex_argument_is_rejected(jax):
+def test_jax_function_rejects_a_complex_argument(jax):
     zeros = jax.numpy.zeros(2)
     with pytest.raises(ValueError, match="the argument qd of aba is complex; expected real numb"):
         jax_function(planar2(), "aba")(zeros, zeros + 1j, zeros)

@@ -372,7 +372,7 @@ def test_acados_functions_of_robots_equal_the_plant_in_numpy(name, tmp_path):
     assert scaled(forward[1].full()[:, 0], difference) <= 1e-6
 
 
-def test_acados_model_of_a_robot_model_is_the_model_of_its_plant(tmp_path):
+def test_acados_code_of_a_robot_model_equals_the_code_of_its_plant(tmp_path):
     paths = export_acados(planar_n(1), tmp_path / "a")
     same = export_acados(RobotPlant(planar_n(1)), tmp_path / "b", name=paths[-1].name[:-8])
     for one, other in zip(paths, same, strict=True):

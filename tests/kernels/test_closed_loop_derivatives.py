@@ -119,7 +119,7 @@ def test_closed_loop_derivatives_match_finite_differences(name, rng):
 
 
 @pytest.mark.slow
-def test_derivatives_with_a_string_constraint_match_finite_differences(rng):
+def test_derivatives_with_a_cable_constraint_match_finite_differences(rng):
     tree = auto_tree(4, 2.0, skew=0.7)
     points = tuple((body, rng.uniform(-1, 1, 3)) for body in (-1, 1, 0, 3, 2))
     model = replace(tree, strings=(StringConstraint(points, 9.0, closed=True),))

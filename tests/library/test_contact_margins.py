@@ -121,7 +121,7 @@ def test_energy_of_a_ball_on_damped_ground_never_increases(method, rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.001, 0.01, 0.1])
 @pytest.mark.parametrize("method", METHODS)
-def test_slipping_ball_finally_rolls_with_five_sevenths_of_its_initial_speed(method, dt):
+def test_slipping_ball_eventually_rolls_with_five_sevenths_of_its_initial_speed(method, dt):
     stepper = stepper_of("ball", method)
     for K in (1e4, 1e6, 1e8):
         D = np.sqrt(K)

@@ -54,7 +54,7 @@ def run(plant, t_stop, dt, **start):
 
 
 @pytest.mark.parametrize("text", [MJCF_FREE, MJCF_ARM], ids=["floating base", "fixed base"])
-def test_sensor_outputs_of_random_states_equal_the_sensor_data_of_mujoco(text, tmp_path):
+def test_sensor_outputs_in_random_states_equal_the_sensor_data_of_mujoco(text, tmp_path):
     errors = largest_sensor_error(text, tmp_path, states=20)
     assert len(errors) > 40
     assert max(errors.values()) < 1e-9, errors
@@ -89,7 +89,7 @@ def test_range_sensors_near_meshes_equal_the_rays_of_mujoco(tmp_path):
     assert max(errors.values()) < 1e-9, errors
 
 
-def test_rays_hit_an_octahedron_at_the_distance_of_its_plane(rng):
+def test_ray_length_to_an_octahedron_is_the_distance_to_the_hit_face(rng):
     """The surface of the octahedron is |x| + |y| + |z| = 1, on both sides of each triangle."""
     corners = np.vstack([np.eye(3), -np.eye(3)])
     faces = [[i, j, k] for i in (0, 3) for j in (1, 4) for k in (2, 5)]
@@ -173,7 +173,7 @@ def gravity(robot):
     return " ".join(map(repr, robot.model.gravity.tolist()))
 
 
-def test_unsupported_sensors_of_a_urdf_are_reported_with_their_line_numbers(tmp_path):
+def test_unsupported_urdf_sensors_are_reported_with_their_line_numbers(tmp_path):
     lines = [
         '<gazebo reference="hand"><sensor name="r" type="ray"><ray/></sensor></gazebo>',
         '<gazebo reference="up"><sensor name="c" type="contact"/></gazebo>',
@@ -203,7 +203,7 @@ def test_unsupported_sensors_of_a_urdf_are_reported_with_their_line_numbers(tmp_
     )
 
 
-def test_plugins_and_unknown_frames_of_the_sensors_of_a_urdf_are_reported(tmp_path):
+def test_plugins_and_unknown_frames_of_urdf_sensors_are_reported(tmp_path):
     text = ARM_URDF.replace("<imu/>", '<imu/><plugin name="p" filename="q.so"/>', 1)
     assert any(
         "<plugin> of <sensor> 'imu' is not read" in w
@@ -248,7 +248,7 @@ def test_sensor_noise_is_bitwise_equal_in_numpy_and_in_c(tmp_path):
 
 
 @pytest.mark.slow
-def test_noisy_sensor_outputs_have_the_declared_deviation_and_saturate_at_the_cutoff(tmp_path):
+def test_noisy_sensors_have_the_declared_standard_deviation_and_saturate_at_the_cutoff(tmp_path):
     plant = described_plant(read(tmp_path, NOISY), sensors=True, seed=7)
     result = run(plant, 10.0, 0.002, tau=0.0)
     p, v = result["robot.p"], result["robot.v"]
@@ -301,7 +301,7 @@ NAMED = SLIDER.format(
 )
 
 
-def test_sensor_with_the_name_of_a_port_of_the_plant_gets_the_prefix_sensor(tmp_path):
+def test_sensor_output_with_the_name_of_a_plant_port_has_the_prefix_sensor(tmp_path):
     plant = described_plant(read(tmp_path, NAMED), sensors=True)
     names = [port.name for port in plant.outputs[-8:]]
     expected = ["sensor_qd", "sensor_q", "sensor_q_2", "sensor_sensor_tick", "a_b", "a_b_2"]
@@ -311,7 +311,7 @@ def test_sensor_with_the_name_of_a_port_of_the_plant_gets_the_prefix_sensor(tmp_
     run(plant, 0.01, 0.002, tau=0.0)
 
 
-def test_check_reports_renamed_sensors_with_their_lines(tmp_path, capsys):
+def test_check_command_reports_renamed_sensors_with_their_line_numbers(tmp_path, capsys):
     path = tmp_path / "named.xml"
     path.write_text(NAMED)
     first = NAMED[: NAMED.index("<jointvel")].count("\n") + 1
@@ -338,7 +338,7 @@ def test_run_command_warns_about_renamed_sensors(tmp_path, capsys):
     assert "the output of sensor 'qd' is sensor_qd" in capsys.readouterr().err
 
 
-def test_check_reports_sample_times_of_sensors_without_a_common_divisor(tmp_path, capsys):
+def test_check_command_reports_sensor_sample_times_without_a_common_divisor(tmp_path, capsys):
     path = tmp_path / "arm.sdf"
     rates = ARM_SDF.replace("<altimeter/>", "<update_rate>30</update_rate><altimeter/>")
     path.write_text(rates.replace("<imu/>", "<update_rate>100.1</update_rate><imu/>"))
@@ -353,7 +353,7 @@ def test_loading_a_json_robot_warns_that_sensors_are_not_stored(tmp_path):
     assert any("sensors are not stored in a JSON file" in text for text in saved.warnings)
 
 
-def test_delays_that_are_not_multiples_of_the_sample_time_are_reported(tmp_path):
+def test_sensor_delays_that_are_not_multiples_of_the_sample_time_are_reported(tmp_path):
     robot = read(tmp_path, SLIDER.format('<clock name="c" delay="0.003" nsample="9"/>'))
     assert robot.sensors == ()
     assert any("sensor 'c' is not read: its delay of 0.003 s" in text for text in robot.warnings)
@@ -391,7 +391,7 @@ def test_quantization_bias_and_update_rate_of_sdf_sensors_take_effect(tmp_path):
     assert len(biases) == 2
 
 
-def test_sensor_bias_walk_has_the_stationary_deviation_for_its_correlation_time(tmp_path):
+def test_sensor_bias_walk_has_the_stationary_standard_deviation(tmp_path):
     text = ARM_SDF.replace("0 0 -9.81", "0 0 0").replace(
         "<magnetometer/>",
         f"""<update_rate>20
@@ -405,7 +405,7 @@ def test_sensor_bias_walk_has_the_stationary_deviation_for_its_correlation_time(
     assert_allclose(lag, np.exp(-1.0), atol=0.12)
 
 
-def test_robot_without_sensors_and_tunable_inertia_with_force_sensors_are_rejected(tmp_path):
+def test_sensors_option_needs_sensors_and_force_sensors_reject_tunable_inertias(tmp_path):
     robot = read(tmp_path, SLIDER.format(""))
     with pytest.raises(ValueError, match="has no supported sensors"):
         described_plant(robot, sensors=True)
@@ -439,7 +439,7 @@ def aba_forces(model, q, f_ext):
 @pytest.mark.parametrize(
     ("text", "hits"), [(MJCF_RAYS, 0.3), (MESHES, 0.05)], ids=["simple shapes", "meshes"]
 )
-def test_range_sensors_are_equal_in_numpy_and_in_c(text, hits, tmp_path):
+def test_range_sensor_outputs_are_equal_in_numpy_and_in_c(text, hits, tmp_path):
     plant = described_plant(read(tmp_path, text), sensors=True)
     flat, runs = Memory(plant), []
     for stepper in (numpy_stepper, compiled_stepper):

@@ -169,7 +169,9 @@ def test_current_loop_at_its_voltage_limit_does_not_wind_up():
     ],
 )
 @pytest.mark.parametrize("motor", [DC, PMSM])
-def test_nominal_current_is_the_smallest_limit(motor, voltage_max, current_max, amperes, volts):
+def test_nominal_motor_current_is_the_smallest_current_limit(
+    motor, voltage_max, current_max, amperes, volts
+):
     motor = replace(motor, R=0.5, voltage_max=voltage_max)
     drive = Drive("a", 0, motor, current_loop=CurrentLoop(1.0, 1.0, current_max))
     nominal = {port.name: port.nominal for port in plant(drive).states}
@@ -191,7 +193,7 @@ def test_torque_motor_follows_its_torque_speed_envelope():
     assert_allclose(result["qd"][-1, 0], 30.0, rtol=1e-6)
 
 
-def test_torque_lag_is_a_first_order_response():
+def test_torque_of_a_motor_with_a_time_constant_is_a_first_order_response():
     drive = Drive("a", "joint1", TorqueMotor(1e-5, 3.0, 0.01), Gearbox(N))
     result = run(plant(drive), 1e-3, 50, h=1e-4, a_command=9.0)
     times = np.arange(51) * 1e-3
@@ -429,7 +431,7 @@ def test_rotors_in_every_plant_follow_the_start_values_of_their_joints(name):
     assert_allclose(angle - start[memory.where["a_angle"]], 0.1 * 50.0, rtol=1e-9)
 
 
-def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():
+def test_gear_teeth_transmit_no_force_within_the_backlash_and_never_pull():
     law, play = Elasticity(1e3, 5.0), 0.02
     assert law.force(0.009, 3.0, play) == 0.0
     assert_allclose(law.force(0.015, 0.0, play), 5.0, rtol=1e-12)
@@ -438,7 +440,7 @@ def test_teeth_in_the_backlash_transmit_no_force_and_never_pull():
 
 
 @pytest.mark.parametrize("compression", [1e-4, 1e-3, 0.02])
-def test_force_of_damped_cubic_teeth_is_continuous_when_they_separate(compression):
+def test_contact_force_of_damped_gear_teeth_is_continuous_at_separation(compression):
     law, play = Elasticity(1e3, 5.0, 1e7), 0.02
 
     def margin(rate):
@@ -477,7 +479,7 @@ def bounces(method, rtol, count):
     ("method", "rtol", "energy", "phase"),
     [("radau", 1e-13, 1e-11, 1e-10), ("adaptive or stiff", 1e-10, 1e-6, 1e-7)],
 )
-def test_a_thousand_tooth_contacts_conserve_the_energy_and_keep_their_period(
+def test_energy_and_period_are_constant_for_1000_undamped_tooth_contacts(
     method, rtol, energy, phase
 ):
     error, late = bounces(method, rtol, 500)
@@ -490,7 +492,7 @@ def test_a_thousand_tooth_contacts_conserve_the_energy_and_keep_their_period(
 CYLINDER = HydraulicCylinder(2e-3, 1.2e-3, 0.5, 6e-4, leakage=0.0)
 
 
-def test_unforced_cylinder_reaches_the_velocity_of_the_valve_equation():
+def test_unloaded_hydraulic_cylinder_reaches_the_velocity_of_the_valve_equation():
     # Q_a = A_a v, Q_b = -A_b v and A_a p_a = A_b p_b yield v^2 =
     # c^2 (p_s - r p_t) / (A_a^2 + r A_b^2) with r = A_b / A_a and c = u flow / sqrt(drop)
     drive = Drive("a", "joint1", CYLINDER, friction=Friction(0.0, 0.0))
@@ -501,7 +503,7 @@ def test_unforced_cylinder_reaches_the_velocity_of_the_valve_equation():
     assert_allclose(result["qd"][-1, 0], v, rtol=2e-6)  # the oscillation decays
 
 
-def test_cylinder_with_closed_valve_is_a_spring_of_its_fluid():
+def test_hydraulic_cylinder_with_closed_valve_has_the_stiffness_of_its_fluid():
     # K = beta (A_a^2 / V_a + A_b^2 / V_b) for small motion from the equilibrium
     balanced = replace(CYLINDER, start_a=6e6, start_b=1e7)
     q, m = 0.2, 1.0
@@ -513,7 +515,7 @@ def test_cylinder_with_closed_valve_is_a_spring_of_its_fluid():
     assert_allclose(result["q"][:, 0], expected, atol=1e-9)
 
 
-def test_hydraulic_power_of_a_cylinder_equals_stored_plus_mechanical_power(rng):
+def test_hydraulic_power_of_a_cylinder_is_the_sum_of_stored_and_mechanical_power(rng):
     # p_a Q_a + p_b Q_b = force v + d/dt of the compression, V p dp/dt / beta
     block = plant(Drive("a", "joint1", CYLINDER), SLIDE)
     for q, qd, u, *p in rng.uniform(0.1, 0.4, (20, 5)):
@@ -526,7 +528,7 @@ def test_hydraulic_power_of_a_cylinder_equals_stored_plus_mechanical_power(rng):
         assert_allclose(power, y["a_motor_force"] * qd + stored[0] / 1.4e9, rtol=1e-9)
 
 
-def test_eigenvalues_of_a_cylinder_are_its_hydraulic_frequency_and_its_valve_lag():
+def test_eigenvalues_of_a_hydraulic_cylinder_match_its_frequency_and_valve_lag():
     # w^2 = beta (A_a^2 / V_a + A_b^2 / V_b) / m at the piston position x
     m, x, lag = 1.0, 0.15, 5e-3
     cylinder = replace(CYLINDER, retracted=-0.25, time_constant=lag)
@@ -541,7 +543,7 @@ def test_eigenvalues_of_a_cylinder_are_its_hydraulic_frequency_and_its_valve_lag
 
 @pytest.mark.parametrize("areas", [(2e-3, 1.2e-3), (1e-3, 1e-3), (1e-3, 2e-3), (1e-2, 1e-6)])
 @pytest.mark.parametrize("given", [{}, {"start_a": 4e6}, {"start_b": 4e6}])
-def test_cylinder_starts_in_equilibrium(areas, given):
+def test_hydraulic_cylinder_starts_in_equilibrium(areas, given):
     cylinder = replace(CYLINDER, area_a=areas[0], area_b=areas[1], **given)
     y = outputs(plant(Drive("a", "joint1", cylinder), SLIDE))
     scale = areas[0] * y["a_pressure_a"]
@@ -580,7 +582,7 @@ def test_lugre_friction_at_constant_velocity_equals_its_closed_form():
 
 
 @pytest.mark.slow
-def test_lugre_stick_slip_motion_equals_scipy_and_breaks_away_at_the_static_friction():
+def test_lugre_stick_slip_motion_matches_scipy_and_breaks_away_at_static_friction():
     # Canudas de Wit et al. 1995, section IV: 1 kg, spring of 2 N/m, pulled at 0.1 m/s
     drive = Drive("a", "joint1", TorqueMotor(), servo=VelocityServo(1e-9, 2.0), friction=LUGRE)
     times = np.arange(0.0, 12.0, 0.05)
@@ -666,7 +668,7 @@ def test_motion_of_an_arm_with_seven_drives_matches_radau_of_scipy():
     assert_allclose(found, exact, rtol=1e-6, atol=1e-6)
 
 
-def test_drives_of_a_differential_equal_its_torque_equations(rng):
+def test_drives_of_a_differential_satisfy_its_torque_equations(rng):
     # tau_1 = n_1 (a_1 t_1 + a_2 t_2), tau_2 = n_2 (a_1 t_1 - a_2 t_2) for the motor torques t
     n, a = (2.0, 3.0), (50.0, 40.0)
     sums = JointSum((0, 1), (n[0], n[1])), JointSum((0, 1), (n[0], -n[1]))

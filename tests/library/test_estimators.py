@@ -171,7 +171,7 @@ def test_kalman_filter_ignores_missing_measurements(kind, signals):
 
 
 @FILTERS
-def test_delayed_measurements_equal_the_kalman_filter_of_the_augmented_plant(kind, signals):
+def test_estimates_with_delayed_measurements_equal_the_augmented_kalman_filter(kind, signals):
     """Output 1 has a delay of three samples: its past values are states of the augmented plant."""
     u, y = signals
 
@@ -236,7 +236,7 @@ class Feedthrough(Block):
 
 
 @FILTERS
-def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter(kind):
+def test_estimates_with_delayed_feedthrough_outputs_equal_the_augmented_kalman_filter(kind):
     """The past output is y[k-1] = x[k-1] + 5 u[k-1], also for a sampled plant."""
     rng = np.random.default_rng(42)
     u, measured = rng.normal(size=60), rng.normal(size=60)
@@ -259,9 +259,7 @@ def test_delayed_outputs_with_feedthrough_equal_the_augmented_kalman_filter(kind
 
 
 @FILTERS
-def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_new_inputs(
-    kind, signals
-):
+def test_filter_with_new_input_hold_equals_the_kalman_filter_with_new_inputs(kind, signals):
     u, y = signals
     block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind, input_hold="new")
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
@@ -278,7 +276,7 @@ def test_filter_with_input_hold_new_equals_the_kalman_filter_that_predicts_with_
         ("controller", "jacobi", "previous"),
     ],
 )
-def test_filter_in_a_system_follows_its_plant_exactly_if_input_hold_fits_the_stepping_order(
+def test_kalman_filter_predicts_its_plant_exactly_if_input_hold_fits_the_stepping_order(
     driven_by, order, input_hold, caplog
 ):
     """Without noise, the Kalman filter of the plant predicts the outputs exactly.
@@ -368,7 +366,7 @@ def test_kalman_filter_rejects_measurement_outliers_outside_its_gate(kind, signa
 
 @FILTERS
 @pytest.mark.slow
-def test_compiled_filter_equals_the_filter_in_numpy(kind):
+def test_compiled_kalman_filter_equals_the_kalman_filter_in_numpy(kind):
     block = replace(four_bar_estimator(four_bar(), _closed(), kind), gate=8.0)
     memory, rng = Memory(block), np.random.default_rng(43)
     stepper, evaluator, v = compiled_stepper(memory), NumpyEvaluator(memory), memory.start()
@@ -409,14 +407,14 @@ def test_estimates_of_a_closed_loop_stay_on_its_constraints(kind):
 
 @FILTERS
 @pytest.mark.slow
-def test_normalized_errors_of_a_four_bar_are_in_their_95_percent_band(kind):
+def test_normalized_estimation_errors_of_a_four_bar_are_in_the_95_percent_interval(kind):
     found = consistency(four_bar_estimator(four_bar(), _closed(), kind), RUNS, 60, seed=45)
     assert found.rank == 2
     assert found.low < found.nees < found.high
 
 
 @pytest.mark.slow
-def test_normalized_errors_of_a_floating_base_are_in_their_95_percent_band():
+def test_normalized_estimation_errors_of_a_floating_base_are_in_the_95_percent_interval():
     """The quaternion has four elements and three degrees of freedom: the rank is 16 of 17."""
     found = consistency(
         floating_estimator(random_tree, np.random.default_rng(0)), RUNS, 60, seed=46
@@ -426,7 +424,7 @@ def test_normalized_errors_of_a_floating_base_are_in_their_95_percent_band():
 
 
 @pytest.mark.slow
-def test_normalized_errors_of_an_arm_with_unknown_payload_are_in_their_95_percent_band():
+def test_normalized_estimation_errors_with_unknown_payload_are_in_the_95_percent_interval():
     rng = np.random.default_rng(0)
     arm = random_tree(rng, tuple(range(-1, 6)), (Revolute(),) * 7)
     found = consistency(arm_estimator(arm), RUNS, 60, seed=47)
@@ -507,7 +505,7 @@ def test_invalid_unscented_filter_is_rejected(options, error, message):
 
 
 @pytest.mark.slow
-def test_filter_in_a_system_estimates_the_velocities_of_a_robot():
+def test_kalman_filter_in_a_system_estimates_the_velocities_of_a_robot():
     system = System()
     arm = RobotPlant(planar2(), q0=(0.3, -0.5))
     system.add("arm", arm)

@@ -105,6 +105,6 @@ def test_fault_block_can_be_inserted_into_an_existing_connection():
         ({"seed": 0.5}, "seed"),
     ],
 )
-def test_invalid_fault_is_rejected(wrong, text):
+def test_invalid_parameters_of_the_fault_block_are_rejected(wrong, text):
     with pytest.raises(ValueError, match=text):
         Fault(DT, 2, **wrong)

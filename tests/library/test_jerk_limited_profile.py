@@ -39,7 +39,7 @@ def test_motion_from_rest_to_rest_has_the_duration_of_the_closed_form(distance, 
         assert course.duration == pytest.approx(duration, rel=1e-13)
 
 
-def test_motions_end_at_rest_at_the_target_and_keep_their_limits(rng):
+def test_jerk_limited_motions_end_at_rest_at_the_target_within_their_limits(rng):
     start, target, limits = random_states(rng, 2000)
     course = course_to(start, target, limits)
     assert_array_equal(course.motion(course.duration * (1 + 1e-9), target).p, target)
@@ -125,7 +125,7 @@ def test_durations_of_jerk_limited_motions_equal_the_durations_of_ruckig(rng, ex
 
 
 @pytest.mark.slow
-def test_profile_turns_to_a_new_target_within_its_limits():
+def test_jerk_limited_profile_moves_to_a_changed_target_within_its_limits():
     system = System()
     system.add("target", Step(0.6, before=(1.0, 2.0), after=(-1.0, 0.5)))
     limits = ((1.0, 2.0), 4.0, (20.0, 40.0))
@@ -143,6 +143,6 @@ def test_profile_turns_to_a_new_target_within_its_limits():
     assert_allclose(np.diff(y, axis=0), T * (slope[1:] + slope[:-1]) / 2, atol=4e-9)
 
 
-def test_invalid_limits_of_a_profile_are_rejected():
+def test_invalid_limits_of_a_jerk_limited_profile_are_rejected():
     with pytest.raises(ValueError, match="jerk-limited profile needs scalars or arrays of equal"):
         _ = JerkLimitedProfile((1.0, 2.0), (1.0, 2.0, 3.0), 1.0, T).parameters

@@ -263,7 +263,7 @@ CASES = {  # nodes from x (1, 4) to y, and constants
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_operator_matches_onnxruntime(case, tmp_path):
+def test_onnx_operator_matches_onnxruntime(case, tmp_path):
     nodes, constants = CASES[case]
     path = tmp_path / "policy.onnx"
     save(path, nodes, {"x": [1, 4]}, {"y": [None] * 2}, constants)
@@ -415,7 +415,7 @@ def test_fmu_of_policy_and_plant_keeps_the_pole_upright(tmp_path):
     assert np.abs(result["robot.q[1]"]).max() < 2.4
 
 
-def test_command_exports_a_policy(tmp_path, monkeypatch, capsys):
+def test_fmu_command_exports_a_policy(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     perceptron(Path("walk.onnx"), (6, 8, 2))
     assert main(["fmu", "walk.onnx", "--sample-time", "0.02"]) == 0
@@ -428,7 +428,7 @@ def test_command_exports_a_policy(tmp_path, monkeypatch, capsys):
     assert "arm.urdf is not an ONNX file; leave out --sample-time" in capsys.readouterr().err
 
 
-def test_unsupported_operator_is_named_with_its_node_and_a_remedy(tmp_path):
+def test_error_for_an_unsupported_onnx_operator_names_its_node_and_a_remedy(tmp_path):
     constants = {"W": np.ones((1, 1, 2), np.float32)}
     path = tmp_path / "policy.onnx"
     save(path, [node("Conv", ["x", "W"], ["y"])], {"x": [1, 1, 4]}, {"y": [1, 1, 3]}, constants)
@@ -469,7 +469,7 @@ OLDER_CASES = {  # opset, nodes from x (1, 4) to y, and constants
 
 
 @pytest.mark.parametrize("case", OLDER_CASES)
-def test_opset_and_type_of_an_operator_are_respected(case, tmp_path):
+def test_onnx_operators_of_older_opsets_and_other_types_match_onnxruntime(case, tmp_path):
     opset, nodes, constants = OLDER_CASES[case]
     path = tmp_path / "policy.onnx"
     save(path, nodes, {"x": [1, 4]}, {"y": [None] * 2}, constants, opset)
@@ -498,7 +498,7 @@ def sequence(path, constants, extra):
     return save(path, nodes, {"x": [1, 3]}, {"y": [1, 2]}, constants)
 
 
-def test_sequence_lengths_other_than_the_steps_are_rejected(tmp_path):
+def test_policy_with_a_sequence_length_below_the_number_of_steps_is_rejected(tmp_path):
     path, x = tmp_path / "policy.onnx", np.float32([[0.4, -0.7, 0.2]])
     h0 = np.zeros((1, 1, 2), np.float32)
     sequence(path, {"n": np.array([3], np.int32), "h0": h0}, [])
@@ -508,7 +508,7 @@ def test_sequence_lengths_other_than_the_steps_are_rejected(tmp_path):
         load_policy(path)
 
 
-def test_computed_initial_states_are_kept(tmp_path):
+def test_policy_state_starts_at_the_initial_state_that_constant_operators_compute(tmp_path):
     """Exporters compute the initial state by ConstantOfShape and Expand."""
     extra = [
         node("ConstantOfShape", ["size"], ["h0"], value=onnx.numpy_helper.from_array(V[:1])),
@@ -520,7 +520,7 @@ def test_computed_initial_states_are_kept(tmp_path):
     assert_allclose(state[0].start, np.full(2, V[0]))
 
 
-def test_states_of_operators_with_the_same_name_are_separate(tmp_path):
+def test_recurrent_operators_with_the_same_name_have_separate_states(tmp_path):
     weights = {"W": np.ones((1, 2, 2), np.float32), "R": np.ones((1, 2, 2), np.float32)}
     constants = weights | {"form": np.array([1, 1, 2])}
     nodes = [
@@ -533,7 +533,7 @@ def test_states_of_operators_with_the_same_name_are_separate(tmp_path):
     assert len({state.port for state, _ in policy.memory}) == 2
 
 
-def test_states_of_a_batch_with_two_rows_are_kept(tmp_path):
+def test_recurrent_policy_keeps_the_states_of_both_batch_rows(tmp_path):
     """With W = R = 1, the state is h' = tanh(u + h) in each row."""
     constants = dict.fromkeys("WR", np.ones((1, 1, 1), np.float32)) | {"s": np.array([1, 2, 1])}
     nodes = [node("Reshape", ["x", "s"], ["X"]), node("RNN", ["X", "W", "R"], ["", "y"])]
@@ -549,7 +549,7 @@ def test_states_of_a_batch_with_two_rows_are_kept(tmp_path):
     assert policy.memory[0][0].port_shape == following.port_shape == (2, 1)
 
 
-def test_kept_state_without_a_recurrent_operator_is_rejected(tmp_path):
+def test_keep_state_option_without_a_recurrent_operator_is_rejected(tmp_path):
     path = perceptron(tmp_path / "policy.onnx", (2, 3, 1))
     with pytest.raises(ValueError, match="keep_state=True has no effect; the network has no"):
         load_policy(path, sample_time=0.1, keep_state=True)
@@ -564,7 +564,9 @@ def test_kept_state_without_a_recurrent_operator_is_rejected(tmp_path):
         ([node("Neg", ["x"], ["z"])], 20, "is the output 'y' of the network"),
     ],
 )
-def test_network_that_would_have_wrong_results_is_rejected(nodes, opset, message, tmp_path):
+def test_policy_network_with_unsupported_or_incomplete_nodes_is_rejected(
+    nodes, opset, message, tmp_path
+):
     constants = {"r": np.float32(0.5), "yes": np.array(True), "b": np.ones(4, np.float32)}
     path = tmp_path / "policy.onnx"
     save(path, nodes, {"x": [1, 4]}, {"y": [1, 4]}, constants, opset)
@@ -572,7 +574,7 @@ def test_network_that_would_have_wrong_results_is_rejected(nodes, opset, message
         load_policy(path)
 
 
-def test_conditions_may_be_inputs(tmp_path):
+def test_boolean_inputs_of_a_policy_are_supported(tmp_path):
     nodes = [
         node("Not", ["x"], ["a"]),
         node("And", ["x", "c"], ["b"]),
@@ -590,7 +592,7 @@ def test_conditions_may_be_inputs(tmp_path):
 
 
 @pytest.mark.parametrize("value", [np.inf, np.nan])
-def test_weights_that_are_not_finite_are_rejected(value, tmp_path):
+def test_nonfinite_weights_of_a_policy_are_rejected(value, tmp_path):
     path, weights = tmp_path / "policy.onnx", np.full((4, 4), value, np.float16)
     nodes = [node("MatMul", ["x", "W"], ["y"])]
     save(path, nodes, {"x": [1, 4]}, {"y": [1, 4]}, {"W": weights}, kind=onnx.TensorProto.FLOAT16)
@@ -601,7 +603,7 @@ def test_weights_that_are_not_finite_are_rejected(value, tmp_path):
         load_policy(path)
 
 
-def test_input_without_a_shape_is_rejected(tmp_path):
+def test_policy_input_without_a_shape_is_rejected(tmp_path):
     path = tmp_path / "policy.onnx"
     save(path, [node("Neg", ["x"], ["y"])], {"x": None}, {"y": None}, {})
     with pytest.raises(ValueError, match="the input 'x' has no shape"):
@@ -614,7 +616,7 @@ def test_recurrent_policy_without_sample_time_is_rejected(tmp_path):
         load_policy(path)
 
 
-def test_unknown_state_is_rejected(tmp_path):
+def test_unknown_state_of_a_policy_is_rejected(tmp_path):
     path = recurrent(tmp_path / "policy.onnx", "GRU", explicit=True)
     with pytest.raises(KeyError, match="the network has no input 'hidden'"):
         load_policy(path, sample_time=0.02, states={"hidden": "h_out"})
@@ -622,7 +624,7 @@ def test_unknown_state_is_rejected(tmp_path):
         load_policy(path, sample_time=0.02, states={"h_in": "act"})
 
 
-def test_file_that_is_not_onnx_is_rejected(tmp_path):
+def test_policy_file_that_is_not_onnx_is_rejected(tmp_path):
     (tmp_path / "policy.onnx").write_text("not a network")
     with pytest.raises(ValueError, match="is not a valid ONNX file"):
         load_policy(tmp_path / "policy.onnx")
@@ -633,7 +635,7 @@ def test_file_that_is_not_onnx_is_rejected(tmp_path):
         load_policy(tmp_path / "missing.onnx")
 
 
-def test_names_that_are_not_identifiers_become_port_names(tmp_path):
+def test_onnx_names_that_are_not_identifiers_become_valid_port_names(tmp_path):
     nodes = [node("Tanh", ["input.1"], ["/out/Tanh"]), node("Neg", ["time"], ["2"])]
     path = tmp_path / "policy.onnx"
     save(path, nodes, {"input.1": [1, 2], "time": [1, 1]}, {"/out/Tanh": [1, 2], "2": [1, 1]}, {})
@@ -652,7 +654,7 @@ def policy_and_robot(path, q0):
     return system
 
 
-def test_lanes_of_a_batch_have_the_outputs_of_single_runs(tmp_path):
+def test_policy_outputs_in_simd_lanes_equal_the_outputs_of_single_runs(tmp_path):
     """The matrices of 20 x 20 elements are loops in the C code of the lanes."""
     path = perceptron(tmp_path / "policy.onnx", (2, 20, 20, 2), "Tanh")
     system = policy_and_robot(path, np.zeros(2))

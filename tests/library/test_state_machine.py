@@ -67,7 +67,7 @@ def test_transition_on_a_linear_signal_is_located_exactly():
 
 
 @pytest.mark.slow
-def test_located_time_on_a_sine_has_the_error_of_linear_interpolation():
+def test_transition_time_on_a_sine_signal_has_the_error_of_linear_interpolation():
     machine = StateMachine(
         TWO,
         (Transition("low", "high", "u > 0.3"), Transition("high", "low", "u < -0.3")),
@@ -84,7 +84,7 @@ def test_located_time_on_a_sine_has_the_error_of_linear_interpolation():
 
 
 @pytest.mark.slow
-def test_first_guard_that_becomes_true_wins_and_the_list_order_breaks_ties():
+def test_earliest_guard_triggers_the_transition_and_the_list_order_breaks_ties():
     states = tuple(State(name) for name in ("start", "a", "b"))
     for early, late in (("a", "b"), ("b", "a")):
         transitions = (
@@ -105,7 +105,7 @@ def test_first_guard_that_becomes_true_wins_and_the_list_order_breaks_ties():
 
 
 @pytest.mark.slow
-def test_chain_of_immediate_transitions_passes_through_all_states_in_one_sample():
+def test_chain_of_state_machine_transitions_is_executed_in_one_sample():
     names = "abcde"
     machine = StateMachine(
         tuple(State(name, entry={"path": f"10 * path + {k}"}) for k, name in enumerate(names, 1)),
@@ -119,7 +119,7 @@ def test_chain_of_immediate_transitions_passes_through_all_states_in_one_sample(
 
 
 @pytest.mark.slow
-def test_entry_and_transition_actions_run_in_this_order_once_per_transition():
+def test_transition_action_runs_once_before_the_entry_action_of_the_new_state():
     machine = StateMachine(
         (State("low"), State("high", entry={"x": "x * 2", "seen": "x"})),
         (
@@ -138,7 +138,7 @@ def test_entry_and_transition_actions_run_in_this_order_once_per_transition():
 
 
 @pytest.mark.slow
-def test_output_holds_its_value_in_states_that_do_not_set_it():
+def test_state_machine_output_holds_its_value_in_states_that_do_not_set_it():
     machine = StateMachine(
         (State("a", {"y": "u"}), State("b", {"z": 1})),
         (Transition("a", "b", "elapsed >= 0.2"),),
@@ -223,19 +223,19 @@ def test_guard_that_is_true_at_a_single_point_fires():
     assert_allclose(sampled_states(machine, [(0,), (1,)])[1], [2, 0.25 * H], rtol=1e-12)
 
 
-def test_strict_guard_is_false_at_its_limit():
+def test_strict_inequality_in_a_guard_is_false_at_its_threshold():
     for guard, expected in (("u > 1", 1), ("u >= 1", 2)):
         machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("u",))
         assert sampled_states(machine, [(0,), (1,), (1,)])[:, 0].tolist() == [1, expected, expected]
 
 
 @pytest.mark.parametrize("guard", ["u > 0", "u >= 0", "u < 0", "u <= 0", "not u", "u"])
-def test_comparison_with_nan_is_false(guard):
+def test_guard_comparison_with_nan_is_false(guard):
     machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("u",))
     assert np.all(sampled_states(machine, [(np.nan,)] * 3)[:, 0] == 1)
 
 
-def test_infinite_input_is_larger_than_each_limit():
+def test_infinite_input_of_a_guard_exceeds_every_threshold():
     guards = (Transition("low", "high", "u > 2"), Transition("high", "low", "u <= 0.5"))
     machine = StateMachine(TWO, guards, H, ("u",))
     values = [(u,) for u in (np.inf, np.inf, np.inf, 0.2, 0.2)]
@@ -243,7 +243,7 @@ def test_infinite_input_is_larger_than_each_limit():
 
 
 @pytest.mark.parametrize("level", [0.23, 0.37, 0.51, 0.66])
-def test_order_of_the_list_breaks_ties_within_rounding_errors(level):
+def test_transition_order_breaks_ties_within_rounding_errors(level):
     states = tuple(State(name) for name in ("start", "a", "b"))
     guards = [f"3 * u / 7 >= {3 * level / 7!r}", f"u >= {level}"]
     for first, last in (guards, guards[::-1]):
@@ -253,7 +253,7 @@ def test_order_of_the_list_breaks_ties_within_rounding_errors(level):
 
 
 @pytest.mark.slow
-def test_parameters_of_guards_are_tunable():
+def test_parameters_of_state_machine_guards_are_tunable():
     machine = StateMachine(
         TWO, (Transition("low", "high", "u > level"),), H, ("u",), {"level": 0.5}
     )
@@ -265,7 +265,7 @@ def test_parameters_of_guards_are_tunable():
 
 
 @pytest.mark.slow
-def test_machine_without_inputs_and_transitions_stays_in_its_state():
+def test_state_machine_without_inputs_and_transitions_stays_in_its_state():
     result = run(StateMachine((State("only", {"y": "time"}),), (), H), 0.2)
     assert np.array_equal(result["m.state"], np.ones(21))
     assert_allclose(result["m.y"], result.time)
@@ -297,7 +297,7 @@ def test_guard_that_is_true_at_the_start_fires_at_the_start_time():
         ({"sample_time": 0.0}, "sample_time must be positive"),
     ],
 )
-def test_invalid_machine_is_rejected(options, message):
+def test_invalid_state_machine_is_rejected(options, message):
     valid = {
         "state_list": TWO,
         "transitions": (Transition("low", "high", "u > 0"),),
@@ -309,7 +309,7 @@ def test_invalid_machine_is_rejected(options, message):
         StateMachine(**valid | options)
 
 
-def test_diagram_shows_states_guards_and_actions():
+def test_state_machine_diagram_shows_states_guards_and_actions():
     machine = StateMachine(
         (State("low", {"y": 0.5}), State('"high"', entry={"n": "n + 1"})),
         (Transition("low", '"high"', "u < 0.02", {"n": "0"}),),
@@ -328,7 +328,7 @@ def test_diagram_shows_states_guards_and_actions():
 
 
 @pytest.mark.slow
-def test_pickled_machine_computes_the_same_signals():
+def test_pickled_state_machine_computes_the_same_signals():
     machine = StateMachine(TWO, (Transition("low", "high", "u > 0.5"),), H, ("u",))
     results = [
         run(one, 1.0, u=Ramp(1.0, unit=""))

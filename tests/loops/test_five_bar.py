@@ -99,7 +99,7 @@ def test_period_of_a_planar_five_bar_matches_the_energy_quadrature(flat):
 
 
 @pytest.mark.slow
-def test_flat_five_bar_motion_matches_the_reference_samples(flat):
+def test_motion_of_the_five_bar_from_its_flat_pose_matches_the_reference_samples(flat):
     _, y = flat
     samples = {
         500: ((3.84485, -0.57014, 0.57014, 2.43834), (3.07136, -2.45332, 2.45332, -3.07136)),
@@ -116,7 +116,7 @@ def test_flat_five_bar_motion_matches_the_reference_samples(flat):
 
 
 @pytest.mark.slow
-def test_constraint_rank_of_the_flat_five_bar_is_one_at_the_start_and_two_afterwards(flat):
+def test_constraint_rank_of_the_five_bar_is_one_in_its_flat_pose_and_two_afterwards(flat):
     t, y = flat
     assert y["rank"][0] == 1
     assert set(y["rank"][(t > 0) & (t < 2.8)]) == {2}
@@ -128,7 +128,7 @@ def test_constraint_rank_of_the_flat_five_bar_is_one_at_the_start_and_two_afterw
 
 
 @pytest.mark.slow
-def test_upright_five_bar_motion_matches_the_reference_samples(upright):
+def test_motion_of_the_five_bar_from_its_upright_pose_matches_the_reference_samples(upright):
     _, y = upright
     assert_allclose(y["energy"][0], 100.8694, atol=5e-5)
     for row, q, qd in ((500, 2.73116, 2.39441), (1000, 4.90235, 8.39103)):
@@ -138,7 +138,7 @@ def test_upright_five_bar_motion_matches_the_reference_samples(upright):
 
 
 @pytest.mark.slow
-def test_upright_five_bar_passes_three_singular_configurations_at_the_reference_times(upright):
+def test_five_bar_falls_through_three_singular_configurations_at_the_reference_times(upright):
     t, y = upright
     c = y["condition"]
     peaks = t[1:-1][(c[1:-1] > c[:-2]) & (c[1:-1] >= c[2:]) & (c[1:-1] > 100)]

@@ -298,7 +298,7 @@ def test_traced_null_space_with_chosen_variables_matches_the_results_of_numpy():
         )
 
 
-def test_error_lists_the_dependent_variables_if_the_chosen_ones_are_not_independent():
+def test_error_for_dependent_null_space_coordinates_lists_the_dependent_variables():
     # the constraint ties rod to crank; no constraint contains slide
     K = np.array([[1.0, -1.0, 0.0], [0.0, 0.0, 0.0]])
     names = ("crank", "rod", "slide")

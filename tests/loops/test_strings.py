@@ -100,7 +100,7 @@ def test_block_and_tackle_accelerations_equal_the_closed_form():
     assert_allclose(motion.qdd[1], -ratio * motion.qdd[0], rtol=1e-11)
 
 
-def test_three_discs_on_a_string_have_the_accelerations_of_a_steady_rotation():
+def test_three_discs_on_a_cable_have_the_accelerations_of_a_steady_rotation():
     # 2 T cos 30 = m w^2 r for each disc
     model, w, r = discs(), 2.0, 1 / np.sqrt(3)
     angles = np.pi / 2 + 2 * np.pi / 3 * np.arange(3)
@@ -115,7 +115,7 @@ def test_three_discs_on_a_string_have_the_accelerations_of_a_steady_rotation():
 
 
 @pytest.mark.slow
-def test_three_discs_on_a_string_conserve_energy_momentum_and_string_length(rng):
+def test_three_discs_on_a_cable_conserve_energy_momentum_and_cable_length(rng):
     model = discs()
     q = project(model, np.array([0.0, 0.0, 0.0, 1.0, 0.1, 0.0, 0.4, 0.9, 0.0]), np.zeros(9))[0]
     for _ in range(5):
@@ -146,7 +146,7 @@ def tangled_tree(rng):
     return Model("tangled", (-1, 0, 0, 2), joints, Xtree, (body,) * 4, strings=(string,))
 
 
-def test_derivative_and_bias_of_a_string_constraint_match_finite_differences(rng):
+def test_derivative_and_bias_of_a_cable_constraint_match_finite_differences(rng):
     model = tangled_tree(rng)
     q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
 
@@ -165,7 +165,7 @@ def test_derivative_and_bias_of_a_string_constraint_match_finite_differences(rng
 
 
 @pytest.mark.parametrize("method", SOLVERS)
-def test_each_loop_solver_satisfies_string_constraints(method, rng):
+def test_each_loop_solver_satisfies_cable_constraints(method, rng):
     model = tangled_tree(rng)
     q, qd = random_configuration(model, rng), rng.normal(size=model.nv)
     tau = rng.normal(size=model.nv)
@@ -185,7 +185,7 @@ def test_inverse_dynamics_of_an_atwood_machine_equals_the_closed_form():
     assert_allclose(forces.tau, [4.0 + 2.0 * G, 0.0], rtol=RTOL)
 
 
-def test_mass_on_a_winch_follows_the_prescribed_string_length():
+def test_mass_on_a_winch_follows_the_prescribed_cable_length():
     # the length is a function of time, and the mass has the opposite acceleration of the length
     winch = StringConstraint(
         [(-1, [0.0, 3.0]), (0, [0.0, 0.0])], lambda t: 3.0 - 0.2 * t - 0.5 * 1.5 * t * t
@@ -201,7 +201,7 @@ def test_mass_on_a_winch_follows_the_prescribed_string_length():
     assert_allclose([*motion.qdd, *motion.lam], [1.5, -2.0 * (G + 1.5)], rtol=1e-11)
 
 
-def test_functions_that_support_only_loop_joints_reject_strings():
+def test_functions_that_support_only_loop_joints_reject_cables():
     over = StringConstraint([(0, [0, 0]), (1, [0, 0])], 1.0)
     model = weights((3.0, 1.0), (over,))
     for refused in (
@@ -230,6 +230,6 @@ def test_functions_that_support_only_loop_joints_reject_strings():
         ([(0, [0, 0]), (1, [0, 0])], {"radius": 0.1}, "only a closed string has a radius"),
     ],
 )
-def test_string_constraints_with_invalid_points_or_length_are_rejected(points, options, problem):
+def test_cable_constraints_with_invalid_points_or_length_are_rejected(points, options, problem):
     with pytest.raises(ValueError, match=problem):
         weights((1.0, 1.0), (StringConstraint(points, **({"length": 1.0} | options)),))

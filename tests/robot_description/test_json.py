@@ -201,7 +201,7 @@ def test_saving_a_user_defined_joint_is_rejected(rng, tmp_path):
     assert not any(tmp_path.iterdir())
 
 
-def test_saving_a_string_with_time_dependent_length_is_rejected(tmp_path):
+def test_saving_a_cable_with_time_dependent_length_is_rejected(tmp_path):
     points = ((-1, np.zeros(3)), (1, np.ones(3)))
     winch = StringConstraint(points, lambda t: 1.0 + t, name="winch")
     with pytest.raises(TypeError, match="length of string 'winch' is a function of time"):

@@ -858,7 +858,7 @@ def test_actuator_forces_of_mjcf_robots_match_mujoco(read, rng):
         assert_allclose(tau, data.qfrc_actuator, rtol=1e-12, atol=1e-12)
 
 
-def test_force_limit_of_a_joint_includes_the_force_of_a_tendon(read):
+def test_joint_force_limit_bounds_the_sum_of_motor_and_tendon_forces(read):
     # MuJoCo limits the sum of the actuator forces at joint j, not the forces at joint k
     world = ROBOTS["hinges"].replace('name="j"', 'name="j" actuatorfrcrange="-2 2"')
     motors = """<motor name="m" tendon="pull" gear="30"/><motor name="n" joint="k"/>"""
@@ -882,7 +882,7 @@ def test_unsymmetric_force_limit_of_a_joint_is_reported(read):
     assert expected in robot.warnings
 
 
-def test_actuator_with_the_name_of_a_rotor_has_another_name_in_the_fmu_command(read):
+def test_fmu_command_renames_an_actuator_with_the_name_of_a_rotor(read):
     # the rotor of joint j is the element j_rotor
     robot = read(mjcf(ROBOTS["hinges"], '<actuator><motor name="j_rotor" joint="j"/></actuator>'))
     block = wire_robot(robot, described_plant(robot), (), "actuators")

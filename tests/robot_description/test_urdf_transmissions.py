@@ -80,7 +80,7 @@ SPEEDS = {
 
 @pytest.mark.parametrize("kind", SPEEDS)
 @pytest.mark.parametrize("form", ["ros1", "reversed", "ros2"])
-def test_joint_torques_of_a_transmission_have_the_power_of_its_motors(kind, form, tmp_path):
+def test_joint_power_of_a_transmission_equals_its_motor_power(kind, form, tmp_path):
     # virtual work: sum(tau qd) = sum(torque speed) for all qd, so tau = A^T torque
     text = {"ros1": ros1(kind), "reversed": ros1(kind, (2, 1)), "ros2": ros2(kind)}[form]
     robot = load(tmp_path, text)
@@ -98,7 +98,7 @@ def test_joint_torques_of_a_transmission_have_the_power_of_its_motors(kind, form
     )
 
 
-def test_effort_limit_of_a_joint_bounds_its_force_from_a_differential(tmp_path):
+def test_joint_effort_limit_bounds_the_joint_force_of_a_differential(tmp_path):
     # without limits the joint torques are A^T torque = (200, 0); the file permits 100 at joint1
     robot = load(tmp_path, ros1("DifferentialTransmission"))
     driven = outputs(described_plant(robot, actuators=True), m1_command=1.0, m2_command=-1.0)
@@ -128,7 +128,7 @@ REDUCTION = "<mechanicalReduction>{}</mechanicalReduction>"
         ),
     ],
 )
-def test_simple_transmission_is_a_torque_motor_with_its_reduction(text, ratio, tmp_path):
+def test_simple_transmission_becomes_a_torque_motor_with_its_gear_ratio(text, ratio, tmp_path):
     (drive,) = described_drives(load(tmp_path, text))
     assert drive.joint == "joint2"
     assert isinstance(drive.motor, TorqueMotor)
@@ -136,7 +136,7 @@ def test_simple_transmission_is_a_torque_motor_with_its_reduction(text, ratio, t
     assert drive.effort == 100.0
 
 
-def test_actuators_of_a_transmission_survive_a_json_file(tmp_path):
+def test_transmission_actuators_are_equal_after_a_round_trip_through_json(tmp_path):
     robot = load(tmp_path, ros1("DifferentialTransmission"))
     save_model(robot, tmp_path / "arm.json")
     assert load_model(tmp_path / "arm.json").actuators == robot.actuators
@@ -165,14 +165,14 @@ def test_actuators_of_a_transmission_survive_a_json_file(tmp_path):
         ),
     ],
 )
-def test_transmission_that_is_not_read_is_reported_with_its_line(text, message, tmp_path):
+def test_unsupported_transmission_is_reported_with_its_line_number(text, message, tmp_path):
     warnings = [one for one in load(tmp_path, text).warnings if message in one]
     assert len(warnings) == 1
     assert warnings[0].startswith(("line 13:", "line 14:"))
 
 
 @pytest.mark.parametrize("value", ["0", "one", "inf", "1 2"])
-def test_invalid_reduction_is_rejected_with_its_line(value, tmp_path):
+def test_invalid_transmission_reduction_is_rejected_with_its_line_number(value, tmp_path):
     text = SIMPLE.format(1, "", "joint1", "", REDUCTION.format(value))
     with pytest.raises(FormatError, match=r"arm\.urdf:13: .*mechanicalReduction"):
         load(tmp_path, text)

@@ -64,7 +64,7 @@ def test_gradient_of_a_closed_loop_equals_the_variational_equations():
     check(closed_loop(), ["linkage.q", "linkage.qd"], ["linkage.q", "linkage.qd"], 0.2, 0.02)
 
 
-def test_gradient_of_an_integrator_is_the_step_for_each_input():
+def test_gradient_of_an_integrator_output_is_the_step_size_for_each_input():
     """y_n = y_0 + dt sum u_k, so dy_n/du_k = dt and dy_n/dy_0 = 1."""
     system = System()
     system.add("sum", Integrator(), start={"u": 0.0})
@@ -81,7 +81,7 @@ def test_gradient_of_an_integrator_is_the_step_for_each_input():
     assert_allclose(gradient.inputs[:, 0], 0.125 * np.array([11.0] * 3 + [1.0] * 5), rtol=1e-12)
 
 
-def test_gradient_with_respect_to_changing_torques_equals_difference_quotients():
+def test_gradient_with_respect_to_time_varying_torques_equals_difference_quotients():
     system = System()
     system.add("robot", RobotPlant(planar2()), method="rk4", h=1e-2)
     adjoint = prepare_adjoint(
@@ -95,7 +95,7 @@ def test_gradient_with_respect_to_changing_torques_equals_difference_quotients()
     assert_allclose(slope, (ends[0] - ends[1]) / 2e-4, rtol=1e-7)
 
 
-def test_many_parameters_need_one_reverse_run():
+def test_gradient_with_respect_to_many_parameters_needs_one_reverse_run():
     """The gradient with respect to 600 torques has as many rows as the run has steps."""
     system = System()
     system.add("robot", RobotPlant(planar2()), method="rk4", h=1e-2)
@@ -108,14 +108,14 @@ def test_many_parameters_need_one_reverse_run():
     assert adjoint.gradient(weights).inputs.shape == (300, 2)
 
 
-def test_adaptive_part_is_rejected_with_its_name():
+def test_adjoint_method_rejects_an_adaptive_part_by_name():
     system = System()
     system.add("robot", RobotPlant(planar2()), method="adaptive")
     with pytest.raises(ValueError, match="fixed steps and traceable blocks; 'robot' has an adapt"):
         prepare_adjoint(system, 1.0, 0.01, parameters=["robot.q"], outputs=["robot.q"])
 
 
-def test_wrong_names_shapes_and_values_are_rejected():
+def test_adjoint_method_rejects_wrong_names_shapes_and_values():
     system = robot_with_controller()
     options = {"parameters": ["robot.q"], "outputs": ["robot.q"]}
     with pytest.raises(KeyError, match=r"the system has no parameter 'robot\.mass'"):
@@ -137,7 +137,7 @@ def test_wrong_names_shapes_and_values_are_rejected():
 
 
 @pytest.mark.slow
-def test_rejected_run_leaves_no_results():
+def test_rejected_adjoint_run_leaves_no_results():
     """The gradient must not mix the states of one run with the inputs of another run."""
     system = System()
     system.add("sum", Integrator(), start={"u": 0.0})
@@ -151,7 +151,7 @@ def test_rejected_run_leaves_no_results():
         adjoint.gradient(np.ones((3, 1)))
 
 
-def test_run_that_is_not_finite_is_reported_with_its_time():
+def test_nonfinite_run_of_the_adjoint_method_is_reported_with_its_time():
     system = System()
     system.add("sum", Integrator(), start={"u": 0.0})
     adjoint = prepare_adjoint(

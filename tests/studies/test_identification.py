@@ -377,7 +377,7 @@ def test_friction_terms_of_prismatic_joints_have_units_of_force():
     assert base.units[-2:] == ("N.s/m", "N")
 
 
-def test_joint_terms_have_the_unit_of_their_element_of_the_joint():
+def test_identified_joint_terms_have_the_unit_of_their_degree_of_freedom():
     """The terms of the translations of a floating joint have units of force."""
     base = base_parameters(MODELS["satellite"](), joint_terms=JOINT_TERMS)
     units = dict(zip((base.parameters[k] for k in base.independent), base.units, strict=True))
@@ -403,7 +403,7 @@ def test_exciting_motion_rejects_base_parameters_computed_for_other_joint_terms(
 
 
 @pytest.mark.parametrize("harmonics", [1, 5, pytest.param(60, marks=pytest.mark.slow)])
-def test_series_with_many_harmonics_keeps_its_limits_between_the_samples(harmonics):
+def test_exciting_motion_with_many_harmonics_keeps_its_limits_between_samples(harmonics):
     model = random_arm(np.random.default_rng(39), 2)
     rng = np.random.default_rng(40)
     series = LimitedSeries(model, 1.0, harmonics, *LIMITS.values())

@@ -244,7 +244,7 @@ def test_invalid_sweep_arguments_are_rejected_before_the_first_run(values, optio
         sweep(decay(), grid(values), **given, measure=wanted, progress=False)
 
 
-def test_sweep_over_a_value_that_is_not_a_table_is_rejected():
+def test_sweep_rejects_a_design_that_is_not_a_table():
     with pytest.raises(TypeError, match=r"a design is a table: the path of a .csv file, .*; not 5"):
         sweep(decay(), 5, 1.0, DT, {"end": "last decay.x"})
 

@@ -151,7 +151,7 @@ def test_environment_rejects_unknown_names_and_invalid_bounds():
         environment(max_steps=0)
 
 
-def test_reset_after_the_end_of_an_episode_starts_an_episode_whose_first_action_counts():
+def test_first_action_after_a_reset_takes_effect_even_if_an_episode_has_just_ended():
     env, other = environment(max_steps=3), environment(max_steps=3)
     action = np.full((4, 2), 0.5)
     env.reset(seed=0)
@@ -181,7 +181,7 @@ class Explosion(Block):
 
 
 @pytest.mark.parametrize("failure_reward", [None, -50.0])
-def test_failed_environment_ends_with_the_failure_reward_and_is_reported(failure_reward):
+def test_failed_environment_terminates_with_the_failure_reward_and_a_flag(failure_reward):
     given = {} if failure_reward is None else {"failure_reward": failure_reward}
     env = vector_env(
         Explosion(),
@@ -271,6 +271,6 @@ def test_error_for_a_wrong_argument_of_vector_env_names_the_argument(options, er
         environment(**options)
 
 
-def test_robot_model_instead_of_a_system_is_rejected():
+def test_vector_env_rejects_a_robot_model_instead_of_a_system():
     with pytest.raises(TypeError, match="vector_env needs a System or a block, not a "):
         vector_env(planar2(), 4, DT, observe=["q"], act={"tau": (-1, 1)}, reward=distance)

@@ -23,14 +23,14 @@ def slopes(x):
     return FLOATS @ np.diag(1.0 / np.cosh(W @ x) ** 2) @ W
 
 
-def test_large_product_is_one_call_and_small_product_is_straight_line_code():
+def test_large_matrix_product_is_one_call_and_small_product_is_straight_line_code():
     assert trace("f", network, {"x": (21,)}).operations == {"call": 2, "tanh": 37}
     small = np.ones((2, LEAST_PRODUCT // 2 - 1))
     graph = trace("f", lambda x: {"y": matrix_product(small, x)}, {"x": small.shape[1:]})
     assert "call" not in graph.operations
 
 
-def test_code_of_a_product_depends_on_the_matrix_only_by_its_table():
+def test_code_of_a_matrix_product_depends_on_the_matrix_only_through_its_table():
     graph = trace("f", lambda x: {"y": matrix_product(W, x)}, {"x": (21,)})
     text = c_function(graph)
     assert "matrix_product(W, 37, 21, x, y);" in text
@@ -38,7 +38,7 @@ def test_code_of_a_product_depends_on_the_matrix_only_by_its_table():
 
 
 @pytest.mark.slow
-def test_compiled_products_and_their_derivatives_match_the_closed_form():
+def test_compiled_matrix_products_and_their_derivatives_match_the_closed_form():
     x, v, w = RNG.normal(size=21), RNG.normal(size=21), RNG.normal(size=19)
     graph = trace("f", network, {"x": (21,)})
     tolerance = {"rtol": 1e-12, "atol": 1e-12}
@@ -54,7 +54,7 @@ def test_compiled_products_and_their_derivatives_match_the_closed_form():
 
 
 @pytest.mark.slow
-def test_products_in_lanes_match_the_closed_form():
+def test_large_matrix_products_in_simd_lanes_match_the_closed_form():
     x = RNG.normal(size=(5, 21))
     graph = trace("f", network, {"x": (21,)})
     expected = np.tanh(x @ W.T) @ FLOATS.T

@@ -34,7 +34,7 @@ def run_system():
     return system
 
 
-def test_drawn_poses_of_a_time_driven_robot_equal_the_poses_of_the_model(rng):
+def test_drawn_poses_of_a_robot_with_prescribed_motion_equal_the_model_poses(rng):
     model = pendulum()
     robot = DrawnRobot(model)
     for _ in range(10):
@@ -74,7 +74,7 @@ def test_page_of_a_run_stores_the_time_of_each_frame():
     assert_allclose(frames[-1, :2], result["robot.q"][-1], rtol=1e-6)
 
 
-def test_live_and_simulation_pages_reject_a_time_driven_robot():
+def test_live_and_simulation_pages_reject_a_robot_with_prescribed_motion():
     with pytest.raises(ValueError, match="simulate the system and animate the result"):
         LiveView(run_system())
     with pytest.raises(ValueError, match="simulate the system and animate the result"):
