@@ -31,6 +31,7 @@ from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.loops import assemble, closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import (
     ExtendedKalmanFilter,
     Gain,
@@ -39,6 +40,7 @@ from rigidblocks.library import (
     UnscentedKalmanFilter,
 )
 from rigidblocks.library.unscented_filter import semidefinite_cholesky
+from rigidblocks.tracing.ccode import c_function
 
 PLANT = RobotPlant(planar2())
 RUNS = 1000 if "FULL_TESTS" in os.environ else 60
@@ -477,6 +479,15 @@ def test_unscented_prediction_of_a_square_has_the_exact_mean_and_variance():
     m[memory.z] = evaluator.update(m)
     assert m[memory.where["x"]][0] == pytest.approx(9.25, abs=1e-12)
     assert m[memory.where["covariance"]][0] == pytest.approx(9.125, abs=1e-12)
+
+
+@pytest.mark.slow
+def test_code_of_the_unscented_filter_contains_the_motion_of_its_plant_once():
+    block = UnscentedKalmanFilter(PLANT, "q", {"q": 0.1}, 1e-3, deviation={"q": 0.1})
+    graph = TracedEvaluator(Memory(block)).graph("update")
+    assert "sin" not in graph.operations
+    rates = TracedEvaluator(Memory(PLANT)).graph("derivative")
+    assert c_function(graph).count(" sin(") == rates.operations["sin"] > 0
 
 
 @pytest.mark.parametrize("rank", [1, 3, 6])

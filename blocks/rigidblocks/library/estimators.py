@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -161,9 +161,13 @@ class KalmanFilter(Block):
 
     # --- functions ---
 
+    _calls_plant: ClassVar[bool] = False  # True for filters that move many points per sample
+
     @cached_property
     def _model(self) -> _TracedPlant:
-        return _TracedPlant(self.plant, self.parameters_to_estimate, self.measured)
+        return _TracedPlant(
+            self.plant, self.parameters_to_estimate, self.measured, self._calls_plant
+        )
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         estimate = self._estimate(x)
@@ -620,12 +624,14 @@ class _TracedPlant:
     """Functions of a plant and their exact Jacobians, for numbers and traced values.
 
     The vector X contains the states of the plant, and then the parameters `estimated`. The vector
-    `rest` contains the other parameters.
+    `rest` contains the other parameters. If `has_calls` is true, traces of an estimator call the
+    functions of the plant instead of repeating their operations.
     """
 
     plant: Block
     estimated: tuple[str, ...]
     measured: tuple[str, ...]
+    has_calls: bool = False
 
     @cached_property
     def _memory(self) -> Memory:
@@ -706,7 +712,8 @@ class _TracedPlant:
 
     def _call(self, graph: Graph, t: Any, X: Array, u: Array, rest: Array) -> Array:
         (shape,) = graph.outputs.values()
-        return graph(np.concatenate([np.atleast_1d(t), X, u, rest])).reshape(shape)
+        evaluate = graph.call if self.has_calls else graph
+        return evaluate(np.concatenate([np.atleast_1d(t), X, u, rest])).reshape(shape)
 
     def transition(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
         """Return the states after a step T [s]; for a continuous plant, an RK4 step."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -71,6 +71,7 @@ class UnscentedKalmanFilter(KalmanFilter):
     alpha: float = 1.0
     beta: float = 2.0
     kappa: float = 0.0
+    _calls_plant: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -8,13 +8,14 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from itertools import accumulate
 from math import isinf, isnan
 from types import MappingProxyType
 
 import casadi as ca
 
 from rigidblocks.tracing.c_notation import SCALAR, Assignment, Notation, Number
-from rigidblocks.tracing.matrix_products import product_call, product_texts
+from rigidblocks.tracing.matrix_products import call_assignment, product_call, product_texts
 from rigidblocks.tracing.outlining import (
     LONG,
     Function,
@@ -111,12 +112,15 @@ def c_functions(
     """
     tables: dict[str, None] = {}
     products: dict[str, None] = {}
+    nested: dict[str, str] = {}
     short, long = [], {}
     for graph, own in zip(graphs, names, strict=True):
-        assignments = _all_assignments(graph, own, notation)
-        called = dict.fromkeys(_called_functions(graph.function).values())
-        tables |= dict.fromkeys(one.c_text() for one in map(table_named, called) if one)
-        products |= dict.fromkeys(product_texts(called, notation))
+        assignments = _graph_assignments(graph, own, notation)
+        called = list(_nested_functions(graph.function))
+        names_called = [function.name() for function in called]
+        tables |= dict.fromkeys(one.c_text() for one in map(table_named, names_called) if one)
+        products |= dict.fromkeys(product_texts(names_called, notation))
+        nested |= {f.name(): _nested_text(f, notation) for f in called if f.is_a("SXFunction")}
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
         else:
@@ -128,9 +132,9 @@ def c_functions(
     if products and notation is SCALAR:
         head += c_text("algorithms/matrix_product.h")
     head += "".join(products)
-    if "RB_WORKSPACE(" in text:
+    if "RB_WORKSPACE(" in "".join((text, *nested.values())):
         head += "#define RB_LARGE_FUNCTION\n" + c_text("kernel/workspace.h")
-    return head + "\n".join(short) + text
+    return head + "".join(nested.values()) + "\n".join(short) + text
 
 
 LEAST_COPIES = 50  # smallest number of copied elements for a loop; a copy takes 1 ms to compile
@@ -169,13 +173,17 @@ def _copy_runs(assignments: Iterable[Assignment]) -> Iterator[list[Assignment]]:
         yield run
 
 
-def _all_assignments(
+def _all_assignments(function: ca.Function, notation: Notation) -> list[Assignment]:
+    inputs = [f"in[{k}]" for k in range(function.nnz_in())]
+    outputs = [f"out[{k}]" for k in range(function.nnz_out())]
+    return list(_assignments(function, inputs, outputs, notation))
+
+
+def _graph_assignments(
     graph: Graph, names: Mapping[str, str], notation: Notation
 ) -> list[Assignment]:
-    inputs = [f"in[{k}]" for k in range(graph.function.nnz_in())]
-    outputs = [f"out[{k}]" for k in range(graph.function.nnz_out())]
     try:
-        return list(_assignments(graph.function, inputs, outputs, notation))
+        return _all_assignments(graph.function, notation)
     except ValueError as error:  # a NaN constant, which has no literal
         raise ValueError(
             f"the traced function {graph.name} has the constant NaN in "
@@ -184,14 +192,41 @@ def _all_assignments(
         ) from error
 
 
-def _called_functions(function: ca.Function) -> dict[int, str]:
-    """Return the names of the functions that a CasADi function calls, by instruction index."""
+def _called_functions(function: ca.Function) -> dict[int, ca.Function]:
+    """Return the functions that a CasADi function calls, by instruction index."""
     codes = map(function.instruction_id, range(function.n_instructions()))
     calls = [k for k, code in enumerate(codes) if code == ca.OP_CALL]
     if not calls:
         return {}
     expressions = function.instructions_sx()
-    return {k: expressions[k].which_function().name() for k in calls}
+    return {k: expressions[k].which_function() for k in calls}
+
+
+def _nested_functions(function: ca.Function) -> Iterator[ca.Function]:
+    """Yield all functions that a CasADi function calls; callees precede their callers."""
+    known = set[str]()
+    for called in _called_functions(function).values():
+        if called.name() not in known:
+            known.add(called.name())
+            if called.is_a("SXFunction"):
+                yield from _nested_functions(called)
+            yield called
+
+
+def _nested_name(function: ca.Function, notation: Notation) -> str:
+    """Return the C name of a called function for scalars or for SIMD lanes."""
+    return function.name() if notation is SCALAR else f"{function.name()}_lanes"
+
+
+def _nested_text(function: ca.Function, notation: Notation) -> str:
+    """Return the C code of a called function; a file may contain several copies of the code."""
+    name, assignments = _nested_name(function, notation), _all_assignments(function, notation)
+    if len(assignments) > LONG:
+        text = outline_functions({name: Function(assignments, {})}, False, notation.real)
+    else:
+        arguments = f"const {notation.real} *in, {notation.real} *out"
+        text = definition(name, arguments, list(_lines(assignments, {})), ("in", "out"), False)
+    return f"#ifndef HAS_{name}\n#define HAS_{name}\n{text}\n#endif\n"
 
 
 def c_text(path: str) -> str:
@@ -247,12 +282,12 @@ def _assignments(
 ) -> Iterator[Assignment]:
     operations = list(_operations(function, inputs, outputs))
     calls = any(code == ca.OP_CALL for _, code, *_ in operations)
-    called = {f"v{k}": name for k, name in _called_functions(function).items()} if calls else {}
+    called = {f"v{k}": one for k, one in _called_functions(function).items()} if calls else {}
     divisors = Counter(operands[1] for _, code, operands, _ in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
     forms = _Forms(notation, frozenset(outputs))
-    for target, code, operands, results in operations:
+    for target, code, operands, used in operations:
         if pair := paired.get(target):
             if target == pair[0]:
                 yield _sine_and_cosine(operands[0], code, pair, notation)
@@ -263,11 +298,20 @@ def _assignments(
                 r = reciprocals[b] = f"r{len(reciprocals)}"
                 yield forms.assignment(r, ca.OP_INV, (b,))
             code, operands = ca.OP_MUL, (a, reciprocals[b])
-        if call := product_call(called.get(target, "")):
-            targets = [_result(target, k) for k in range(results)]
-            yield call.assignment(targets, operands, notation)
-            continue
-        yield forms.assignment(target, code, operands, called.get(target, ""))
+        nested = called.get(target)
+        name = nested.name() if nested else ""
+        if call := product_call(name):
+            yield call.assignment(_targets(target, used), operands, notation)
+        elif nested and nested.is_a("SXFunction"):
+            yield call_assignment(
+                _nested_name(nested, notation),
+                _targets(target, used),
+                operands,
+                nested.nnz_out(),
+                notation,
+            )
+        else:
+            yield forms.assignment(target, code, operands, name)
 
 
 _AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # unchanged order of 0, 1 or 2 operands
@@ -319,7 +363,7 @@ class _Forms:
 
 
 def _pairs(
-    operations: Iterable[tuple[str, int, tuple[str, ...], int]],
+    operations: Iterable[tuple[str, int, tuple[str, ...], list[int]]],
 ) -> dict[str, tuple[str, str]]:
     """Return the pairs of the sine and the cosine of the same angle, by variable name.
 
@@ -350,25 +394,34 @@ def _sine_and_cosine(
 
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
-) -> Iterator[tuple[str, int, tuple[str, ...], int]]:
-    """Yield the target, the operation code, the operands and the number of results of operations.
+) -> Iterator[tuple[str, int, tuple[str, ...], list[int]]]:
+    """Yield the target, the operation code, the operands and the used results of operations.
 
-    The target names are unique. For a call with several results, the target is the first result.
+    The target names are unique. For a call with several results, the target is the first result,
+    and the numbers of the used results follow.
     `arguments` and `results` are the C expressions of the flat inputs and outputs.
     """
     name: dict[int, str] = {}  # current value in each work variable; CasADi reuses work variables
+    first_in = list(accumulate(map(function.nnz_in, range(function.n_in())), initial=0))
+    first_out = list(accumulate(map(function.nnz_out, range(function.n_out())), initial=0))
     for k, (code, inputs, outputs) in enumerate(instructions(function)):
         if code == ca.OP_OUTPUT:
-            yield results[outputs[1]], ca.OP_ASSIGN, (name[inputs[0]],), 1
+            place = first_out[outputs[0]] + outputs[1]
+            yield results[place], ca.OP_ASSIGN, (name[inputs[0]],), [0]
         elif code == ca.OP_INPUT:
-            name[outputs[0]] = arguments[inputs[1]]
+            name[outputs[0]] = arguments[first_in[inputs[0]] + inputs[1]]
         elif code == ca.OP_CONST:
             name[outputs[0]] = Number(c_number(function.instruction_constant(k)))
         else:
-            yield f"v{k}", code, tuple([name[i] for i in inputs]), len(outputs)
-            for number, place in enumerate(outputs):
-                if place >= 0:  # CasADi marks unused results of calls by -1
-                    name[place] = _result(f"v{k}", number)
+            used = [n for n, place in enumerate(outputs) if place >= 0]  # -1: unused result
+            yield f"v{k}", code, tuple([name[i] for i in inputs]), used
+            for number in used:
+                name[outputs[number]] = _result(f"v{k}", number)
+
+
+def _targets(target: str, used: Iterable[int]) -> dict[int, str]:
+    """Return the names of the used results of a call, by number of the result."""
+    return {k: _result(target, k) for k in used}
 
 
 def _result(target: str, number: int) -> str:

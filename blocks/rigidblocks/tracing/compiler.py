@@ -323,7 +323,8 @@ UNIT = 4000  # smallest size of a unit, in statements
 MOST = 4  # maximum number of units including the main file, equal on all machines
 _STATEMENT, _END = ";\n", "\n}\n"
 _HIDDEN = '#if defined(__GNUC__)\n__attribute__((visibility("hidden")))\n#endif\n'
-_TABLE = re.compile(r"\b(?:entry|reached)_[0-9a-f]{16}\(")  # call of a static lookup table
+# call of a static lookup table, matrix product or traced function
+_STATIC_CALL = re.compile(r"(?:entry|reached|product|called)_[0-9a-f]{16}\(")
 # pragmas that apply to a complete file, and therefore also to its pieces
 _PUSHED, _POPPED = (
     re.compile(
@@ -399,7 +400,7 @@ def _parts(text: str) -> Iterator[str | _Piece]:
     for other in others:
         head, _, rest = other.partition("\n{\n")
         body, _, following = rest.partition(_END)
-        if not head.startswith("static void ") or _TABLE.search(body) or "real" in head:
+        if not head.startswith("static void ") or _STATIC_CALL.search(body) or "real" in head:
             yield APART + other
             continue
         yield _Piece(head.removeprefix("static "), f"\n{{\n{body}{_END}")
@@ -439,7 +440,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
     """Return the C code of the functions `pieces`, enclosed by the pragmas of the source `text`."""
-    defined = "".join(one.defined for one in pieces)
+    defined = "".join(dict.fromkeys(one.defined for one in pieces))
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:
         return pushed.group() + defined + popped.group()

@@ -6,7 +6,7 @@ code size therefore depends only on the sizes of x and y, and on the table of th
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -141,7 +141,7 @@ class ProductCall(NamedTuple):
     product: MatrixProduct
 
     def assignment(
-        self, targets: Sequence[str], operands: Sequence[str], notation: Notation
+        self, targets: Mapping[int, str], operands: Sequence[str], notation: Notation
     ) -> Assignment:
         """Return the C statement that calls the product and assigns its results to new variables.
 
@@ -149,7 +149,7 @@ class ProductCall(NamedTuple):
         the other arguments, which are the arguments and results of the original product.
 
         Args:
-            targets: Names of the results.
+            targets: Names of the used results, by index of the result.
             operands: C expressions of the arguments of the CasADi function.
             notation: Notation of numbers and operations.
 
@@ -157,20 +157,39 @@ class ProductCall(NamedTuple):
             NotImplementedError: The derivative has several results.
         """
         out, into = self.product.sizes
-        if len(targets) != out or len(operands) < into:
+        if max(targets, default=0) >= out or len(operands) < into:
             raise NotImplementedError(
                 f"the C code does not support the derivative {self.name} of a matrix product"
             )
-        given = tuple(operands[len(operands) - into :])
-        texts = [notation.number("%s") if type(one) is Number else "%s" for one in given]
-        real, name = notation.real, self.product.c_name(notation)
-        stores = " ".join(f"%s = product_y[{k}];" for k in range(out))
-        form = (
-            f"{real} {', '.join(['%s'] * out)}; "
-            f"{{ const {real} product_x[] = {{{', '.join(texts)}}}; "
-            f"{real} product_y[{out}]; {name}(product_x, product_y); {stores} }}"
-        )
-        return Assignment(tuple(targets), form, (*targets, *given, *targets))
+        name = self.product.c_name(notation)
+        return call_assignment(name, targets, operands[len(operands) - into :], out, notation)
+
+
+def call_assignment(
+    name: str,
+    targets: Mapping[int, str],
+    operands: Sequence[str],
+    out: int,
+    notation: Notation,
+) -> Assignment:
+    """Return the C statement that calls name(in, out) and assigns the results to new variables.
+
+    Args:
+        name: Name of the C function.
+        targets: Names of the used results, by index of the result.
+        operands: C expressions of the arguments.
+        out: Number of results of the function.
+        notation: Notation of numbers and operations.
+    """
+    texts = [notation.number("%s") if type(one) is Number else "%s" for one in operands]
+    real, names = notation.real, tuple(targets.values())
+    stores = " ".join(f"%s = call_out[{k}];" for k in targets)
+    form = (
+        f"{real} {', '.join(['%s'] * len(names))}; "
+        f"{{ const {real} call_in[] = {{{', '.join(texts) or '0'}}}; "
+        f"{real} call_out[{out}]; {name}(call_in, call_out); {stores} }}"
+    )
+    return Assignment(names, form, (*names, *operands, *names))
 
 
 def product_call(name: str) -> ProductCall | None:

@@ -421,6 +421,13 @@ def _sx(value: Any) -> ca.SX:
     return value.sx if isinstance(value, Traced) else ca.SX(float(value))
 
 
+def _elements(column: ca.SX) -> Array:
+    """Return the elements of a CasADi column (n,) as an object array."""
+    elements = np.empty(column.numel(), dtype=object)
+    elements[:] = [_element(column[k]) for k in range(column.numel())]
+    return elements
+
+
 def _element(sx: ca.SX) -> Any:
     """Return a CasADi expression as a traced scalar, or as a float if it is constant."""
     return float(sx) if sx.is_constant() else Traced(sx)
@@ -552,9 +559,26 @@ class Graph:
             result = call_choosing_function(self.choosing, flat)
         else:
             result = self.function(flat)
-        elements = np.empty(result.numel(), dtype=object)
-        elements[:] = [_element(result[k]) for k in range(result.numel())]
-        return elements
+        return _elements(result)
+
+    def call(self, values: Array) -> Array:
+        """Return the output vector for an input vector, as one call in other graphs.
+
+        For traced inputs, the outputs are results of a call. The C code therefore contains the
+        operations of this graph only once, as a function, for any number of calls.
+        """
+        if values.dtype != object:
+            return self(values)
+        if self.retrace is not None and for_derivatives(values):
+            return self.differentiable.call(values)
+        return _elements(self._called(ca.vertcat(*map(_sx, values))))
+
+    @cached_property
+    def _called(self) -> ca.Function:
+        """CasADi function whose calls are not expanded; its name depends only on the operations."""
+        name = f"called_{hashlib.sha256(self.function.serialize().encode()).hexdigest()[:16]}"
+        x = ca.SX.sym("x", self.function.size1_in(0))
+        return ca.Function(name, [x], [self.function(x)], {"never_inline": True})
 
 
 _MOVES = (ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST)
