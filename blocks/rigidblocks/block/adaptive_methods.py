@@ -53,20 +53,21 @@ class Adaptive:
 
         error = max_i |e_i| / (atol_i + rtol max(|x_i|, |x_i'|))
 
-    The correction by the block's projection must also be within the tolerance. The controller
+    The correction by the block function `project` must also be within the tolerance. The controller
     computes the next step size from the errors of the last two steps (Hairer and Wanner II, IV.2).
 
-    The method first tries one RK4 step over the whole communication step. The error of this step is
-    the difference to an embedded method of order 2, which needs no further evaluations. If the
-    error is too large, inner steps follow. Implicit steps replace explicit steps if stability
-    limits the step size. If two implicit methods are available, the method uses the implicit method
-    with the lower cost per simulated second.
+    The method first tries one RK4 step over the whole communication step. The error estimate of
+    this step is the difference to an embedded method of order 2. The embedded method needs no
+    further evaluations. If the error is too large, inner steps follow. Implicit steps replace
+    explicit steps if stability limits the step size. If two implicit methods are available, the
+    method uses the implicit method with the lower cost per simulated second.
 
     A communication step fails after `MAX_TRIES` trial steps. It also fails if the first
     `PROBATION_TRIES` trial steps complete less than 1 % of the communication step.
-    `max_inner_steps` is for hard real time: at this limit, one step without error control completes
-    the communication step. If the method is implicit, this is a linearly implicit Euler step, and
-    otherwise an RK4 step. The variable steps.cut_short counts these communication steps.
+    `max_inner_steps` bounds the computing time for hard real time. At this limit, one step without
+    error control completes the communication step. If the method is implicit, this is a linearly
+    implicit Euler step, and otherwise an RK4 step. The step memory counts these communication steps
+    in steps.cut_short.
 
     Args:
         name: Name of the method.
@@ -151,12 +152,12 @@ class MethodCosts(NamedTuple):
 
     @classmethod
     def estimate(cls, n: int) -> "MethodCosts":
-        """Return the costs for a block with n states."""
+        """Return the estimated costs for a block with n states."""
         return cls(n + 1.0, 7.5 + n / 10 + n * n / 180, n * n / 20, 7.0 + 3 * n / 20)
 
     @property
     def window(self) -> float:
-        """Cost of the steps in a comparison window, in evaluations of the state derivatives.
+        """Length of a comparison window, as the cost of its steps in derivative evaluations.
 
         At the end of a window, the costs of the two implicit methods are compared.
         """
@@ -261,8 +262,8 @@ def vote_for_implicit(
 ) -> None:
     """Count a vote for an implicit method if stability, not accuracy, limits an explicit step.
 
-    The last two stages y and z, both at the end of the step, and the state derivatives f yield an
-    estimate of the dominant eigenvalue (Hairer and Wanner IV.2):
+    The last two stages y and z of the explicit pair are at the end of the step. With the state
+    derivatives f, they give an estimate of the dominant eigenvalue (Hairer and Wanner IV.2):
 
         |lambda| = |f(y) - f(z)| / |y - z|
 
@@ -295,9 +296,9 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
     """Count a vote for the explicit pair after an implicit step.
 
     An explicit step of size h / relative_cost and the implicit step have equal costs per simulated
-    second. The explicit pair receives a vote if it is stable at this step size, or if its last step
-    size was larger. Otherwise the count restarts at zero. A switch to an unstable explicit pair
-    doubles the number of votes that `vote_for_implicit` requires.
+    second. The explicit pair receives a vote if it is stable at this step size, or if the last
+    explicit step was longer. Otherwise the vote count is reset to zero. A switch to an unstable
+    explicit pair doubles the number of votes that `vote_for_implicit` requires.
 
     Args:
         s: Step memory, changed in place.
@@ -353,7 +354,7 @@ def memory_for(block: Block, method: Method, tunable: tuple[str, ...] | None = N
 
 
 def chooses_steps(method: Method, block: Block) -> bool:
-    """Return True if a method controls the step size for the continuous states of a block."""
+    """Return True if a method has step size control and the block has continuous states."""
     return isinstance(method, Adaptive) and bool(block.states)
 
 
@@ -440,7 +441,7 @@ def method_of(
     atol: float | None = None,
     max_inner_steps: int | None = None,
 ) -> Method:
-    """Return an integration method by name, with changed options.
+    """Return an integration method, given by name or as an object, with changed options.
 
     Args:
         method: Name of a method, or a method.

@@ -77,7 +77,7 @@ SWITCHING_DIFFERENCE = 1.0 / 64.0
 
 
 def first_step_size(h: float, remaining: float) -> float:
-    """Return a proposed step size, limited to the remaining time of the communication step.
+    """Limit a proposed step size to the remaining time of the communication step.
 
     If the proposed step size is between half the remaining time and the remaining time, the result
     is half the remaining time. This avoids a very short last step.
@@ -87,7 +87,7 @@ def first_step_size(h: float, remaining: float) -> float:
         remaining: Remaining time of the communication step [s].
 
     Returns:
-        The step size to try first [s].
+        Size of the first trial step [s].
     """
     if h >= remaining * (1.0 - 1e-9):
         return remaining
@@ -103,9 +103,10 @@ def smallest_step_size(t: float, t_end: float) -> float:
 
 
 def is_acceptable(error: float, is_smallest: bool) -> bool:
-    """Return True if a step with this error, divided by the tolerance, may be accepted.
+    """Return True if the error, divided by the tolerance, allows a step to be accepted.
 
-    The error must be at most 1. At the smallest step size, any finite error is accepted.
+    The limit is 1. If the step has the smallest step size (`is_smallest`), any finite error is
+    accepted.
     """
     return error <= 1.0 or (is_smallest and error <= MAX_FINITE)
 
@@ -150,8 +151,8 @@ def store_next_step_size(
 
         h_next = h min(max(0.9 err_n^(-k) err_(n-1)^(k / 2), 0.2), 5)
 
-    The step size does not increase directly after a rejection. If the end of the communication step
-    limited the size of a step, the stored step size is not reduced.
+    The step size does not increase directly after a rejection. A step that the end of the
+    communication step shortened does not reduce the stored step size.
 
     Args:
         s: Step memory, changed in place.
@@ -329,7 +330,7 @@ class TrialStepper:
         return self._project_trial(start, t_end, error, y)
 
     def _project_trial(self, start: StepStart, t_end: float, error: float, y: Array) -> TrialStep:
-        """Return the result of a trial step to the states y; project y if `error` is at most 1.
+        """Return the result of a trial step with the final states y; project y if `error` <= 1.
 
         The returned error then includes the correction by the projection.
         """
@@ -440,7 +441,7 @@ class CommunicationStep(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class InnerStep:
-    """Data that all trials of an inner step share.
+    """Data that all trial steps of an inner step share.
 
     Attributes:
         start: Start of the step.
@@ -448,7 +449,8 @@ class InnerStep:
         method: Active method.
         cost_before: WINDOW_COST before the step.
         jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
-        votes: Votes before the step, which are restored if an event makes the new votes invalid.
+        votes: Votes before the step. If an event makes the new votes invalid, the stepper restores
+            these votes.
         smallest: Smallest step size [s].
     """
 
@@ -566,8 +568,9 @@ class AdaptiveStepper:
         """Return the size [s] of the first trial of an inner step.
 
         The result is the stored step size, limited to the remaining time of the communication step.
-        If no step size is stored, the result is the remaining time. In the first collocation step
-        of a run, each state changes by at most INITIAL_CHANGE relative to its magnitude.
+        If no step size is stored, the result is the remaining time. For the first collocation step
+        of a run, the size is reduced so that no state changes by more than INITIAL_CHANGE of its
+        magnitude.
         """
         if self.method.explicit is None:
             s[ACTIVE_METHOD] = self.trial_stepper.first_implicit_method
@@ -580,10 +583,10 @@ class AdaptiveStepper:
         return first_step_size(min(s[STEP_SIZE], self.max_step_size), remaining)
 
     def _should_screen(self, s: Array, covers_whole_step: bool) -> bool:
-        """Return True if the first trial is one RK4 step over the communication step.
+        """Return True if the stepper first tries one RK4 step over the communication step.
 
-        After a failed RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps. The
-        method counts these steps.
+        The inner step must cover the whole communication step (`covers_whole_step`). After a failed
+        RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps.
         """
         if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
             return False
@@ -627,10 +630,11 @@ class AdaptiveStepper:
         return trial, before_event
 
     def _has_tries_left(self, elapsed: float, length: float) -> bool:
-        """Return True if further trial steps are allowed in the communication step.
+        """Return True if the communication step may contain further trial steps.
 
-        The number of trial steps is limited. PROBATION_TRIES trial steps must complete at least 1 %
-        of the communication step.
+        The number of trial steps is limited. The first PROBATION_TRIES trial steps must complete at
+        least 1 % of the `length` [s] of the communication step; `elapsed` [s] is the completed
+        time.
         """
         if self.tries == PROBATION_TRIES and elapsed < 0.01 * length:
             return False

@@ -44,7 +44,7 @@ def check(block: Any, base: type) -> None:
     Each port property must be a tuple of ports, and port names must be unique. States and
     parameters must have start values, and each `rate` must be the name of a state. An output with
     the name of a state must have the shape of this state. The sample time must be positive. The
-    class of the block must override each function of `base` that its ports require.
+    class of the block must override each function of the class `base` that its ports require.
 
     Raises:
         TypeError: The block is mutable, or a port has the wrong type.
@@ -86,31 +86,31 @@ def make_fields_immutable(block: Any) -> None:
             object.__setattr__(block, one.name, owned)
 
 
-def _immutable_value(value: Any, what: str) -> Any:
+def _immutable_value(value: Any, label: str) -> Any:
     if np.ma.is_masked(value):
-        raise ValueError(f"{what} has masked elements; replace them, e.g. by value.filled(0.0)")
+        raise ValueError(f"{label} has masked elements; replace them, e.g. by value.filled(0.0)")
     if isinstance(value, np.ndarray | np.generic):
         if value.dtype.kind == "c":
-            raise TypeError(f"{what} takes real numbers, not complex numbers: {value!r:.60}")
+            raise TypeError(f"{label} takes real numbers, not complex numbers: {value!r:.60}")
         if not np.ndim(value):
             return value.item()
         frozen = type(value) is np.ndarray and is_frozen(value)
         return value if frozen else read_only(np.asarray(value))
     if type(value) is dict:
-        return {key: _immutable_value(one, what) for key, one in value.items()}
+        return {key: _immutable_value(one, label) for key, one in value.items()}
     if type(value) in (list, tuple):
-        owned = tuple(_immutable_value(one, what) for one in value)
+        owned = tuple(_immutable_value(one, label) for one in value)
         same = type(value) is tuple and all(map(is_, owned, value))
         return value if same else owned
     if is_dataclass(value) and not isinstance(value, type | Immutable):
-        return _immutable_record(value, what)
+        return _immutable_record(value, label)
     return value
 
 
-def _immutable_record(value: Any, what: str) -> Any:
+def _immutable_record(value: Any, label: str) -> Any:
     """Return a copy of a frozen dataclass of this package, with read-only arrays.
 
-    The function returns other values unchanged. `what` is the name of the value in error messages.
+    The function returns other values unchanged. `label` is the name of the value in error messages.
     """
     is_record = type(value).__module__.startswith("rigidblocks.")
     if not is_record or hasattr(value, "sampled") or not value.__dataclass_params__.frozen:
@@ -118,7 +118,7 @@ def _immutable_record(value: Any, what: str) -> Any:
     changed = {}
     for one in fields(value):
         old = getattr(value, one.name, None)
-        if one.init and (owned := _immutable_value(old, what)) is not old:
+        if one.init and (owned := _immutable_value(old, label)) is not old:
             changed[one.name] = owned
     return replace(value, **changed) if changed else value
 
@@ -150,10 +150,10 @@ def _double_names(ports: Ports) -> Iterator[str]:
 def _wrong_states(ports: Ports) -> Iterator[str]:
     names = [port.name for port in ports["states"]]
     states = {port.name: port for port in (*ports["states"], *ports["sampled"])}
-    for what, some in (("state", states.values()), ("parameter", ports["parameters"])):
+    for label, some in (("state", states.values()), ("parameter", ports["parameters"])):
         for port in some:
             if port.start is None:
-                yield f"the {what} '{port.name}' needs a start value: Port(..., start=0.0)"
+                yield f"the {label} '{port.name}' needs a start value: Port(..., start=0.0)"
     for port in ports["states"]:
         if port.rate is not None and (port.rate not in names or port.rate == port.name):
             others = suggestion(port.rate, (name for name in names if name != port.name))
@@ -227,8 +227,8 @@ class StartRelation(NamedTuple):
     Attributes:
         state: Name of the state.
         factor: Name of a scalar parameter, or its value.
-        terms: Name of a state, index of its element in C order, and weight.
-        offset: Constant, for example of a gear between the joint and its driving joint.
+        terms: Triple for each term of the sum: state name, element index in C order, and weight.
+        offset: Constant term, for example the offset of a gear between two joints.
     """
 
     state: str
@@ -238,7 +238,7 @@ class StartRelation(NamedTuple):
 
 
 def weighted_sum(terms: Iterable[tuple[float, Any]]) -> Any:
-    """Return the sum of weight * value over the terms; a weight of 1 adds no product to a trace."""
+    """Return the sum of weight * value over the terms; omit multiplications by the weight 1."""
     products = (value if weight == 1.0 else weight * value for weight, value in terms)
     return reduce(add, products)
 
@@ -257,8 +257,8 @@ class Block(metaclass=HintedType):
     are pure and store no data in the block. Functions support floats and traced scalars, and use
     `select` instead of `if` for conditions on values.
 
-    If an output port has the name of a state, its value is the value of the state. The function
-    `output` does not return this port.
+    An output port with the name of a state has the value of this state. The function `output` does
+    not return such ports.
 
     Raises:
         TypeError: A block function of the class has arguments other than t, x, u and p, or a field
@@ -389,7 +389,7 @@ class Block(metaclass=HintedType):
 
     @property
     def start_relations(self) -> tuple["StartRelation", ...]:
-        """Relations of start values that follow from other start values."""
+        """Relations that determine start values from other start values."""
         return ()
 
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
@@ -456,7 +456,7 @@ class Block(metaclass=HintedType):
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names: condition number and rank of the constraints of kinematic loops.
+        """Output names of the condition number and the rank of the loop constraints, as pairs.
 
         Near a singular configuration, the condition number is large. In a singular configuration,
         the rank is reduced.
@@ -464,9 +464,9 @@ class Block(metaclass=HintedType):
         return ()
 
     def suspects(self, x: Record) -> Iterable[str]:
-        """Return messages about possible causes of a failed run, such as a singular configuration.
+        """Return messages about possible causes of a failed run, such as singular configurations.
 
-        x is the record of the states at which the function searches for causes.
+        x contains the states that the function checks.
         """
         del x
         return ()

@@ -34,8 +34,8 @@ class Interpolant:
     delta is the fraction of the step, from 0 to 1. The interpolant is the integral of the
     polynomial that the method fits to the stage derivatives k, so it needs no further evaluations.
     The degree of the interpolant is 1 for the Euler methods (Eq 11.49), 2 for Heun (Eq 11.51 with
-    stages at 0 and 1), and 3 for RK4. The error of the interpolant in one step and the global error
-    of the method have equal orders.
+    stages at 0 and 1), and 3 for RK4. The local error of the interpolant has the order of the
+    global error of the method.
 
     Attributes:
         method: Explicit method.
@@ -137,9 +137,9 @@ def first_event(
 
     Bisection of the dense output locates the event to the last bit of the step size. At the
     returned state, the event function is zero or negative. The error of the event time decreases
-    with h at the method's order. An event that starts and ends within one inner step is not
-    detected. For a method without dense output, the bisection repeats the inner step with smaller
-    sizes.
+    with h at the method's order. An event function that is nonpositive only within one inner step
+    is not detected. For a method without dense output, the bisection repeats the inner step with
+    smaller sizes.
 
     Args:
         evaluator: Functions of the block.
@@ -250,7 +250,8 @@ class EventSteps:
 
         An event is defined as in `first_event`. The last step ends at the event. The stepper also
         detects a gap that closes and opens again within one step, provided that the gap is a convex
-        function of time. An example is the distance between two small balls that pass each other.
+        function of time. An example is the distance between the surfaces of two small balls that
+        pass each other.
 
         Args:
             evaluator: Functions of the block.
@@ -344,7 +345,7 @@ class Segment:
         return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
 
     def end_at_event(self, before: float) -> "Segment":
-        """Shorten the step if it contains an event, and return the step object.
+        """Return the step, shortened to the first event if it contains an event.
 
         `before` is the value of the event function at the start of the step.
         """
@@ -384,9 +385,16 @@ class Segment:
         return after
 
     def _first_positive(self) -> float:
-        """Return the largest fraction 2^-n with a positive event function, or 1 if none exists."""
-        parts = (2.0**-n for n in range(30))
-        return next((part for part in parts if self._event_value(self._memory_at(part)) > 0), 1.0)
+        """Return the largest fraction 2^-n of the step with a positive event function, else 1."""
+        fractions = (2.0**-n for n in range(30))
+        return next(
+            (
+                fraction
+                for fraction in fractions
+                if self._event_value(self._memory_at(fraction)) > 0
+            ),
+            1.0,
+        )
 
     def _find_closed_gap(self, start: float, end: float, splits: int) -> float:
         """Search for a gap that closes and opens again between the fractions `start` and `end`.
@@ -398,36 +406,36 @@ class Segment:
         """
         (g0, d0), (g1, d1) = self._gaps(start, NEAR), self._gaps(end, -NEAR)
         long = end - start
-        parts = [
+        fractions = [
             possible_dip(a, long * b, c, long * d) if a > 0 and c > 0 else 1.0
             for a, b, c, d in zip(g0, d0, g1, d1, strict=True)
         ]
-        if (part := min(parts, default=1.0)) == 1.0 or splits == 0:
+        if (fraction := min(fractions, default=1.0)) == 1.0 or splits == 0:
             return 1.0
-        middle = start + part * long
+        middle = start + fraction * long
         if self._event_value(self._memory_at(middle)) <= 0:
             return middle
         early = self._find_closed_gap(start, middle, splits - 1)
         return early if early < 1.0 else self._find_closed_gap(middle, end, splits - 1)
 
-    def _gaps(self, part: float, near: float) -> tuple[list[float], list[float]]:
-        """Return the gaps and their derivatives at the step fraction `part`.
+    def _gaps(self, fraction: float, increment: float) -> tuple[list[float], list[float]]:
+        """Return the gaps and their derivatives at a step fraction.
 
-        The derivatives with respect to the step fraction are finite differences with the increment
-        `near`.
+        The derivatives with respect to the step fraction are finite differences with the given
+        increment.
         """
-        value, there = (self.gaps(self._states(p)) for p in (part, part + near))
-        return list(value), list((there - value) / near)
+        value, there = (self.gaps(self._states(p)) for p in (fraction, fraction + increment))
+        return list(value), list((there - value) / increment)
 
-    def _states(self, part: float) -> Record:
+    def _states(self, fraction: float) -> Record:
         memory = self.evaluator.memory
-        x: Record = memory.records(assign(self.m, memory.x, self.course(part)))[1]
+        x: Record = memory.records(assign(self.m, memory.x, self.course(fraction)))[1]
         return x
 
-    def _memory_at(self, part: float) -> Array:
+    def _memory_at(self, fraction: float) -> Array:
         memory = self.evaluator.memory
-        m = assign(self.m, memory.x, self.course(part))
-        return project_states(self.evaluator, m, self.t + part * self.course.h)
+        m = assign(self.m, memory.x, self.course(fraction))
+        return project_states(self.evaluator, m, self.t + fraction * self.course.h)
 
     def _event_value(self, m: Array) -> float:
         return float(self.happens(*self.evaluator.memory.records(m)))

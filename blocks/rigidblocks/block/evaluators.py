@@ -1,8 +1,8 @@
 """Evaluators of a block's functions, Jacobians by finite differences, and failure diagnosis.
 
-An evaluator computes the functions of a block from its memory vector. It runs the block in NumPy,
-as a graph, or with inputs that follow polynomials. Steppers call only evaluators and do not depend
-on the implementation of the block.
+An evaluator computes the functions of a block from its memory vector. Some evaluators call the
+NumPy functions of the block, some run its graphs, and some evaluate its inputs as polynomials of
+time. Steppers call only evaluators and do not depend on the implementation of the block.
 """
 
 import abc
@@ -256,7 +256,7 @@ class PolynomialInputEvaluator(Evaluator):
         return self.inner.output(self.insert_inputs(m))
 
     def insert_inputs(self, m: Array) -> Array:
-        """Return the memory vector m with the values of the input polynomials at the time m_0.
+        """Return the memory vector m with the values of the input polynomials at the time m[0].
 
         If `frozen_at` is set, the inputs have their values at the time `frozen_at`.
         """
@@ -270,7 +270,7 @@ class PolynomialInputEvaluator(Evaluator):
 def finite_difference_jacobian(
     rates: Callable[[Any, Array], Array], t: Any, x: Array, h: float, f: Array, nominal: Array
 ) -> tuple[Array, Array]:
-    """Return the Jacobian and the time derivative of the state derivatives by finite differences.
+    """Return df/dx and df/dt of the state derivatives f by finite differences.
 
     The differences are one-sided. The increment of each state has the sign of its derivative.
 
@@ -311,12 +311,11 @@ def state_jacobian(
 def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> str:
     """Return the probable cause of non-finite values, as text for an error message.
 
-    The text is empty if an input is not finite. For adaptive methods, the function checks for a
-    singular configuration, and then for stiffness that was detected in the run. For fixed steps,
-    the function first checks the stability limit of explicit methods, which is a limit of h
-    |lambda|. The eigenvalues lambda are the eigenvalues of the Jacobian at the start values, and
-    the eigenvalues that `Block.modes` returns. The function then checks for a singular
-    configuration.
+    The text is empty if an input is not finite. For an adaptive method, the function checks for a
+    singular configuration, then for stiffness. For a fixed-step method, it first compares h
+    |lambda| with the stability limit of explicit methods. lambda are the eigenvalues of the
+    Jacobian at the start values, and the eigenvalues from `Block.modes`. The function then checks
+    for a singular configuration.
 
     Args:
         memory: Memory layout of the block.
@@ -372,7 +371,7 @@ def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
 
 
 def _singular_pose_hint(memory: Memory) -> str:
-    """Return a hint about singular loops for an error message, or "" for a block without loops.
+    """Return a hint about singular configurations for an error message, or "" without loops.
 
     A block with loops has an output 'condition'.
     """

@@ -1,8 +1,8 @@
 """Blocks that call C or Python functions that are not traced.
 
 The sample update of a `WrittenBlock` is a C function. A `StagedBlock` calls a C function between
-its traced functions. A `PythonBlock` calls a Python function, which for example evaluates a neural
-network or reads a socket or device.
+its traced functions. A `PythonBlock` calls a Python function, for example to evaluate a neural
+network or to read a device.
 """
 
 import abc
@@ -37,7 +37,7 @@ class BlockInC(Block):
     @property
     @abc.abstractmethod
     def tables(self) -> str:
-        """C code of the data tables; the generated code contains it before the `headers`."""
+        """C code of the data tables, which precedes the `headers` in the generated code."""
 
     @property
     @abc.abstractmethod
@@ -73,8 +73,8 @@ class WrittenBlock(BlockInC):
 
     The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
     the C function. A plant computes the next sample from its last sample and the held inputs.
-    Outputs have direct feedthrough only if `reads_at_once` is true. The dependency analysis assumes
-    that every output depends on every state.
+    Outputs have direct feedthrough only if `reads_at_once` is true. For the dependency analysis,
+    every output depends on every state.
     """
 
     @property
@@ -102,8 +102,8 @@ class WrittenBlock(BlockInC):
     def update_text(self, memory: Memory) -> str:
         """Return C functions `initial` and `update`, which read the memory vector of the block.
 
-        The generated C file must contain this code after `written_text`. Parameters that are not in
-        the memory vector are constants in the code.
+        The generated C file must contain this code after `written_text`. Parameters outside the
+        memory vector are constants in the code.
         """
         start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
         lines, given = list[str](), list[str]()
@@ -245,7 +245,7 @@ STAGED = ("derivative", "switching_functions", "output")  # block functions that
 
 
 class StagedBlock(BlockInC):
-    """Continuous block whose derivatives, switching functions and outputs use a C function.
+    """Continuous block whose derivatives, outputs and switching functions depend on a C function.
 
         w = NAME(stage_inputs(x, u, p))
         dx/dt = rates(t, x, u, p, w),   y = results(t, x, u, p, w)
@@ -274,14 +274,14 @@ class StagedBlock(BlockInC):
 
     @abc.abstractmethod
     def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the state derivatives by name; w (n,) contains the results of the C function."""
+        """Return the state derivatives by name, with the results w (n,) of the C function."""
 
     @abc.abstractmethod
     def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the outputs by name; w (n,) contains the results of the C function."""
+        """Return the outputs by name, with the results w (n,) of the C function."""
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions (m,); w (n,) contains the results of the C function."""
+        """Return the switching functions (m,), with the results w (n,) of the C function."""
         del x, u, p, w
         return np.zeros(0)
 
@@ -295,7 +295,7 @@ class StagedBlock(BlockInC):
         return self.results(t, x, u, p, self._call_stage(x, u, p))
 
     def insert_stage_results(self, w: Array) -> "AfterStage":
-        """Return a traceable variant of the block with w (n,) as the results of the C function."""
+        """Return a traceable variant of the block with w (n,) as results of the C function."""
         return AfterStage(self, w)
 
     def structure(self) -> Block:
@@ -375,7 +375,7 @@ class _StageStructure(AfterStage):
 
 
 class PythonBlock(Block):
-    """Block that calls a Python function; the function is not traced and may be any Python code.
+    """Block that calls an arbitrary Python function, which is not traced.
 
         y = function(t, u)        at the end of every step, or at each sample with a `sample_time`
 
@@ -472,7 +472,7 @@ class PythonBlock(Block):
         return {port.name: np.asarray(values, dtype=float).reshape(np.shape(values))}
 
     def refusal(self) -> str:
-        """Return an error message that says why the block has no C code, with a remedy."""
+        """Return the error message for a form of execution that requires C code, with a remedy."""
         return (
             f"'{self.name}' is a Python function that is not traced, so it has no C code: run it "
             "with form='numpy' or 'compiled'; for an FMU, build a separate Python FMU (a subclass "

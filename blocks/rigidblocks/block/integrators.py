@@ -34,7 +34,7 @@ class LinearlyImplicit:
 
 @dataclass(frozen=True)
 class Collocation:
-    """Coefficients that decouple the equations for the stages z of a collocation method.
+    """Coefficients that decouple the equations of the stages z of a collocation method.
 
     The coordinates w are modal: they diagonalize the matrix a of the method (Hairer and Wanner II,
     IV.8). The matrix `to_modal` transforms z to w, and the matrix `from_modal` transforms w to z.
@@ -44,8 +44,8 @@ class Collocation:
         to_modal: Matrix of the transformation from z to w. The first row belongs to the real
             eigenvalue. Two rows for the real and the imaginary part follow for each complex pair.
         from_modal: Matrix of the transformation from w to z.
-        error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). The estimate is
-            the difference to a method of lower order.
+        error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). It is the
+            difference to a method of lower order.
     """
 
     roots: tuple[complex, ...]

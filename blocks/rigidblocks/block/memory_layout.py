@@ -4,7 +4,7 @@
 
 NumPy functions and the compiled kernel read and write this vector. A value reference of an FMU is
 an index of the vector. The vector contains all data that one step passes to the next. The last
-segment is the step memory of an adaptive method, which contains, for example, the next step size.
+segment is the step memory of an adaptive method, for example with the next step size.
 """
 
 import itertools
@@ -143,7 +143,7 @@ class Memory:
 
     @cached_property
     def ports(self) -> tuple[Port, ...]:
-        """Ports of all elements after the time, in the order of the memory vector."""
+        """Ports in the order of their segments in the memory vector, which follow the time."""
         return tuple(port for ports in self._segments for port in ports)
 
     @cached_property
@@ -184,7 +184,7 @@ class Memory:
     def start_relations(self) -> tuple["IndexedRelation", ...]:
         """Start relations of the block in memory indices.
 
-        The property omits relations that the start values of the ports do not satisfy.
+        Relations that the declared start values of the ports violate are omitted.
         """
         constants = {port.name: port.start for port in self.block.parameters}
         found, start = [], self._start
@@ -203,9 +203,9 @@ class Memory:
         return tuple(found)
 
     def set_dependent_start_values(self, m: Array) -> None:
-        """Set the elements of m that follow from other start values (`Block.start_relations`).
+        """Set the start values in m that follow from other start values (`Block.start_relations`).
 
-        An element whose value is not the start value of its port does not change.
+        The function sets only elements that still have the start value of their port.
         """
         for relation in self.start_relations:
             if m[relation.state] == self._start[relation.state]:

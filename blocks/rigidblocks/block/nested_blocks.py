@@ -38,8 +38,8 @@ class InnerBlock:
         h: Largest inner step [s].
         constants: Start values of the memory vector.
         reads: Copy operations from the memory of the outer block to the memory of this block.
-        wires: Copy operations from the memories of other inner blocks, each with the index of the
-            source block.
+        wires: Pairs of a source block index and a copy operation from the memory of this source
+            block.
         leaves: Copy operations from the memory of this block to the sampled states of the outer
             block.
     """
@@ -78,7 +78,7 @@ class Composite(Block):
     @property
     @abc.abstractmethod
     def simultaneous(self) -> bool:
-        """True if all inner blocks read their inputs before the first step of an inner block."""
+        """True if all inner blocks read their inputs before the first of them steps."""
 
     @abc.abstractmethod
     def traced_copy(self) -> Block:

@@ -1,7 +1,7 @@
 """Ports of blocks, conversion of their values to records and flat arrays, and their FMI types.
 
 Ports store doubles. Integers up to 2^53 are stored unchanged, and booleans as 0 and 1. For a string
-or binary value, a port stores a hash of the value. Each process stores the values by hash.
+or binary value, a port stores a hash of the value. A table in each process maps hashes to values.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -71,14 +71,14 @@ class Port:
         shape: Shape of the value.
         unit: One unit for all elements, or a tuple with one unit for each element (C order).
         doc: Description.
-        start: Start value, used until a value is computed or connected. An input without a start
-            value must be connected. A state always has a start value.
+        start: Start value, which applies until a value is computed or connected. An input without a
+            start value must be connected. A state always has a start value.
         rate: Name of the state that is the time derivative of this state, such as qd for q.
         min: Lower bound of the values, a number or an array of the port's shape; None: unbounded.
         max: Upper bound of the values, a number or an array of the port's shape; None: unbounded.
         nominal: Order of magnitude of the values; None: 1.
-        positive: True if all values must be greater than zero.
-        type: FMI type of an FMU's port; the port stores the values as doubles.
+        positive: True if all values must be positive.
+        type: FMI type of a port of an FMU; the port stores the values as doubles.
         meanings: Physical quantities of additional units by unit name, for example of units in
             FMUs. None marks an unknown unit; values with unknown units are not converted.
         infinite: True if values may be infinite, for example limit values in FMUs.
@@ -138,36 +138,36 @@ class Port:
             self._check_start()
 
     def rename(self, name: str) -> "Port":
-        """Return a copy of the port with another name, without a new validation of its fields."""
+        """Return a copy of the port with another name; the fields are not validated again."""
         port = object.__new__(Port)
         for one in fields(self):
             object.__setattr__(port, one.name, getattr(self, one.name))
         object.__setattr__(port, "name", name)
         return port
 
-    def numbers(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+    def numbers(self, value: Any, shape: tuple[int, ...], label: str) -> Array:
         """Validate a value of the port, and return it as a float array of shape `shape`.
 
         Raises:
             ValueError: The shape differs, an element is NaN, or an element is infinite and the port
-                is not `infinite`. The message contains `what`, the name of the value.
+                is not `infinite`. The message contains `label`, the name of the value.
         """
         truth = self.type in TRUTH_TYPES
         if self.infinite:
-            array = _array_of_shape(value, shape, what, truth)
+            array = _array_of_shape(value, shape, label, truth)
             if not np.any(np.isnan(array)):
                 return array
-        return finite(value, shape, what, allow_booleans=truth)
+        return finite(value, shape, label, allow_booleans=truth)
 
-    def encode(self, value: Any, shape: tuple[int, ...], what: str) -> Array:
+    def encode(self, value: Any, shape: tuple[int, ...], label: str) -> Array:
         """Convert a value of the port to doubles of shape `shape`, as the port stores them.
 
-        Raises the exceptions of `encode_value` and `numbers`; the messages contain `what`, the name
-        of the value.
+        Raises the exceptions of `encode_value` and `numbers`. The messages contain `label`, the
+        name of the value.
         """
         if self.type != "Real":
-            value = encode_value(value, self.type, shape, what)
-        return self.numbers(value, shape, what)
+            value = encode_value(value, self.type, shape, label)
+        return self.numbers(value, shape, label)
 
     def _check_start(self) -> None:
         ports = zip(
@@ -239,40 +239,42 @@ def bound_text(value: float, low: float, high: float) -> str:
     return f"at most {high:g}"
 
 
-def finite(value: Any, shape: tuple[int, ...], what: str, *, allow_booleans: bool = False) -> Array:
+def finite(
+    value: Any, shape: tuple[int, ...], label: str, *, allow_booleans: bool = False
+) -> Array:
     """Check that a value is finite, and return it as a read-only float array of shape `shape`.
 
-    A scalar fills the array. Error messages contain `what`, the name of the value.
+    A scalar fills the array. Error messages contain `label`, the name of the value.
 
     Raises:
         ValueError: The shape differs, or a value is infinite, NaN, masked or a string.
         TypeError: A value is complex or, unless `allow_booleans` is set, a boolean.
     """
-    array = _array_of_shape(value, shape, what, allow_booleans)
+    array = _array_of_shape(value, shape, label, allow_booleans)
     if not np.all(np.isfinite(array)):
-        raise ValueError(f"{what} must be finite, not {array.tolist()}")
+        raise ValueError(f"{label} must be finite, not {array.tolist()}")
     return array
 
 
-def numbers_of(value: Any, what: str, *, allow_booleans: bool = False) -> Array:
+def numbers_of(value: Any, label: str, *, allow_booleans: bool = False) -> Array:
     """Check that a value contains only real numbers, and return it as a float array.
 
-    Error messages contain `what`, the name of the value.
+    Error messages contain `label`, the name of the value.
 
     Raises:
         TypeError: A value is a date, complex or, unless `allow_booleans` is set, a boolean.
         ValueError: A value is a string or masked, or nested lists have different lengths.
     """
-    _check_numbers(value, what, allow_booleans)
+    _check_numbers(value, label, allow_booleans)
     return np.array(value, dtype=float)
 
 
-def _check_numbers(value: Any, what: str, allow_booleans: bool) -> None:
+def _check_numbers(value: Any, label: str, allow_booleans: bool) -> None:
     if np.ma.is_masked(value):
-        raise ValueError(f"{what} has masked elements; replace them, e.g. by value.filled(0.0)")
+        raise ValueError(f"{label} has masked elements; replace them, e.g. by value.filled(0.0)")
     if kind := _wrong_kind(value, allow_booleans):
         error = ValueError if kind == "strings" else TypeError
-        raise error(f"{what} takes real numbers, not {kind}: {value!r:.60}")
+        raise error(f"{label} takes real numbers, not {kind}: {value!r:.60}")
 
 
 _WRONG_KINDS = {
@@ -282,7 +284,7 @@ _WRONG_KINDS = {
 
 
 def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
-    """Return the type of a value, such as "strings", or None for real numbers.
+    """Return the plural name of a value's type, such as "strings", or None for real numbers.
 
     In an array or a list, the function checks the elements.
     """
@@ -301,24 +303,24 @@ def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
 
 @lru_cache(1024)
 def _uniform(value: float, shape: tuple[int, ...]) -> Array:
-    """Return a read-only array of equal elements; ports with default bounds share the array."""
+    """Return a cached read-only array of equal elements, which ports with default bounds share."""
     array = np.full(shape, value)
     array.setflags(write=False)
     return array
 
 
 def _array_of_shape(
-    value: Any, shape: tuple[int, ...], what: str, allow_booleans: bool = False
+    value: Any, shape: tuple[int, ...], label: str, allow_booleans: bool = False
 ) -> Array:
-    _check_numbers(value, what, allow_booleans)
+    _check_numbers(value, label, allow_booleans)
     try:
         array = np.array(value, dtype=float)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise  # errors of the tracer are raised unchanged
-        raise type(error)(f"{what} takes numbers of shape {shape}, not {value!r:.60}") from None
+        raise type(error)(f"{label} takes numbers of shape {shape}, not {value!r:.60}") from None
     if array.shape != shape and array.ndim:
-        raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
+        raise ValueError(f"{label} has shape {array.shape}; it needs shape {shape}")
     array = np.broadcast_to(array, shape).copy()
     array.setflags(write=False)
     return array
@@ -372,7 +374,7 @@ def flatten(
     missing = [name for name in wanted if name not in values]
     if extra or missing:
         parts = (("did not return", missing), ("returned the unknown", extra))
-        wrong = " and ".join(f"{what} {', '.join(names)}" for what, names in parts if names)
+        wrong = " and ".join(f"{label} {', '.join(names)}" for label, names in parts if names)
         raise ValueError(f"{where} {wrong}; {_demand(wanted, instead)}")
     for port in ports:
         if np.shape(values[port.name]) != port.shape:
@@ -409,7 +411,7 @@ _texts: dict[int, str | bytes] = {}  # string and binary values by hash
 def number(text: str | bytes) -> float:
     """Return the hash that represents a string or binary value in ports.
 
-    All processes compute the same hash of a value, except after a hash collision.
+    All processes compute the same hash of a value, unless two values have the same hash.
     """
     kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
     k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12
@@ -462,14 +464,14 @@ def register_table(table: Iterable[Any]) -> None:
     register_strings(one if isinstance(one, str) else bytes.fromhex(one[0]) for one in table)
 
 
-def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Array:
+def encode_value(value: Any, of_type: str, shape: tuple[int, ...], label: str) -> Array:
     """Convert a value of an FMI type to the doubles that a port stores.
 
     Args:
         value: Value or array; a single value fills the shape.
         of_type: FMI type.
         shape: Shape of the port.
-        what: Name of the value for error messages.
+        label: Name of the value for error messages.
 
     Raises:
         TypeError: The value has the wrong type.
@@ -477,38 +479,38 @@ def encode_value(value: Any, of_type: str, shape: tuple[int, ...], what: str) ->
     """
     if of_type in TEXTUAL:
         return np.reshape(
-            [number(one) for one in _flatten_texts(value, of_type, shape, what)], shape
+            [number(one) for one in _flatten_texts(value, of_type, shape, label)], shape
         )
     array = np.array(value)
     if array.dtype.kind not in "biuf" and array.dtype != object:
-        raise TypeError(f"{what} is of type {of_type} and cannot be {value!r}")
+        raise TypeError(f"{label} is of type {of_type} and cannot be {value!r}")
     if array.dtype == object or array.dtype.kind in "iu":  # integers may be too large
         for one in np.ravel(array).tolist():
             if isinstance(one, int) and abs(one) > EXACT:
                 raise ValueError(
-                    f"{what}: {one} exceeds 2^53, up to which double precision represents all "
+                    f"{label}: {one} exceeds 2^53, up to which double precision represents all "
                     "integers exactly"
                 )
     array = array.astype(float)
     if wrong := refusal(of_type, np.ravel(array)):
-        raise ValueError(f"{what} {wrong}")
+        raise ValueError(f"{label} {wrong}")
     if array.shape != shape and array.ndim:
-        raise ValueError(f"{what} has shape {array.shape}; it needs shape {shape}")
+        raise ValueError(f"{label} has shape {array.shape}; it needs shape {shape}")
     return np.broadcast_to(array, shape)
 
 
-def _flatten_texts(value: Any, of_type: str, shape: tuple[int, ...], what: str) -> Sequence[Any]:
+def _flatten_texts(value: Any, of_type: str, shape: tuple[int, ...], label: str) -> Sequence[Any]:
     kind = str if of_type == "String" else bytes
     flat = [value] * prod(shape) if isinstance(value, str | bytes) else _flatten_nested(value)
     if wrong := [one for one in flat if not isinstance(one, kind)]:
         raise TypeError(
-            f"{what} is of type {of_type} and needs values of type {kind.__name__}, not "
+            f"{label} is of type {of_type} and needs values of type {kind.__name__}, not "
             f"{wrong[0]!r}"
         )
     if any(kind is str and "\0" in one for one in flat):
-        raise ValueError(f"{what} contains a NUL character, which FMI strings do not support")
+        raise ValueError(f"{label} contains a NUL character, which FMI strings do not support")
     if len(flat) != prod(shape):
-        raise ValueError(f"{what} has {len(flat)} strings; it needs shape {shape}")
+        raise ValueError(f"{label} has {len(flat)} strings; it needs shape {shape}")
     return flat
 
 

@@ -32,13 +32,13 @@ INITIAL_CHANGE = 1e-3  # largest change of a state in the first step, relative t
 
 
 def newton_tolerance(rtol: float) -> float:
-    """Return the stage error at which Newton's method stops, relative to the integrator tolerance.
+    """Return the stage error, relative to the integrator tolerance, at which Newton's method stops.
 
         min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
-    With this tolerance, the stage error is about 1e-12 of the magnitude of a state. Rounding may
-    cause one more iteration. The C, NumPy and traced implementations of a block then differ by the
-    remaining Newton error.
+    With this tolerance, the stage error is about 1e-12 of the magnitude of a state. In one
+    implementation of a block (C, NumPy or traced), rounding may cause one more iteration. The
+    results of the implementations then differ by about this stage error.
     """
     return min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
@@ -79,10 +79,10 @@ class Stages:
         factored: Step size of the stored matrix factors [s].
         last: Stages of the previous step (s, n).
         last_length: Size of the previous step [s]; 0 for the first step.
-        rest: Factor that multiplies the norm of the last Newton increment to give a bound of the
-            remaining stage error.
+        rest: Ratio of the remaining stage error, as a bound, to the norm of the last Newton
+            increment.
         rate: Contraction rate of Newton's method.
-        contraction: Contraction rate of the first two iterations, which rounding hardly affects.
+        contraction: Contraction rate of the first two iterations, where rounding errors are small.
     """
 
     def __init__(
@@ -176,10 +176,10 @@ class Stages:
         return False
 
     def _converges(self, distance: float, before: float) -> bool:
-        """Return True if two successive Newton increments predict convergence.
+        """Return True if two Newton increments predict convergence within MAX_ITERATIONS.
 
-        The prediction allows MAX_ITERATIONS iterations. `distance` is the norm of the last
-        increment, and `before` is the norm of the previous increment.
+        `distance` is the norm of the last increment, and `before` is the norm of the previous
+        increment.
         """
         self.rate = distance / before
         if self.tries == 2:
@@ -194,7 +194,7 @@ class Stages:
         return left <= self.tolerance
 
     def _factorize(self, h: float) -> None:
-        """Compute and store the factors of 1 - h root J for each root of the method.
+        """Compute and store the factors of 1 - h root J for each eigenvalue `root` of the method.
 
         If the factors for the step size h [s] are already stored, the function does nothing.
         """

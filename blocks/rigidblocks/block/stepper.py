@@ -210,7 +210,7 @@ def inner_step(evaluator: Evaluator, m: Array, t: Any, h: float, method: Integra
 
 
 def rates(evaluator: Evaluator, m: Array) -> Callable[[Any, Array], Array]:
-    """Return the state derivatives as a function of (t, x), for the inputs in m."""
+    """Return the function (t, x) of the state derivatives, for the inputs in m."""
     return lambda t, x: evaluator.derivative(_put_states(evaluator, m, t, x))
 
 
@@ -433,8 +433,8 @@ class Stepper(abc.ABC):
     def step(self, m: Array, t: float, dt: float) -> None:
         """Take a communication step from t to t + dt [s] with held inputs.
 
-        The memory vector m is changed in place. The sampled states are updated at the multiples of
-        the sample time, also within the step.
+        The memory vector m is changed in place. The stepper updates the sampled states at all
+        multiples of the sample time within the step.
 
         Raises:
             StepError: A value is not finite; the message contains the name of the variable.
@@ -626,7 +626,7 @@ class CompiledStepper(Stepper):
         return step
 
     def run(self, m: Array, t: float, dt: float, rows: Array, first: int = 0) -> int:
-        """Take n steps of size dt, and store the memory vector after each step in a row.
+        """Take n steps of size dt, and store the memory vector after each step in a row of `rows`.
 
         Step k begins at t + k dt. The step times are therefore bitwise equal if a run is split into
         several calls. If a step fails, the function stops, and m contains the memory vector after
@@ -673,7 +673,7 @@ class CompiledStepper(Stepper):
 
 
 def _uses_exact_jacobian(method: Method, memory: Memory) -> bool:
-    """Return True if a method with step size control uses the exact Jacobian in this block."""
+    """Return True if an adaptive method uses the exact Jacobian for a block."""
     if not (isinstance(method, Adaptive) and chooses_steps(method, memory.block)):
         return False
     return is_implicit(method) and method.exact_jacobian

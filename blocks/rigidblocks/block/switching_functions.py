@@ -1,7 +1,8 @@
 """Sign changes of switching functions within a step, and step sizes near these events.
 
-A switching function of a block changes its sign where the state derivatives are not smooth, for
-example where a contact opens. The adaptive step control and the dense output locate these events.
+A switching function of a block changes its sign at a time at which the state derivatives are not
+smooth, for example when a contact opens. The adaptive step control and the dense output locate
+these events.
 """
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ def _bisect(g0: float, d0: float, g1: float, d1: float) -> float:
 
 
 def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
-    """Return the step fraction at which a positive function may become negative within a step.
+    """Return the step fraction at which a function may become negative within a step.
 
     The function is positive at both ends of the step. The result is the fraction at which the
     tangents at both ends of the step intersect. The result is 1 if they do not intersect below
@@ -101,7 +102,7 @@ def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
 
 @dataclass
 class EventApproach:
-    """Limiter of the step size near discontinuities, which are sign changes of switching functions.
+    """Limiter of the step size near sign changes of switching functions (discontinuities).
 
     A step may cross a sign change only if the change of the state derivatives over the step is
     within the tolerance. The exact switching time is then irrelevant. After the event, the limiter
@@ -111,7 +112,7 @@ class EventApproach:
         resume_step_size: Step size to restore after the event [s]; 0 if no event is near.
         time_to_event: Predicted time to the event from the start of the inner step [s]; 0 if
             unknown.
-        dip_searches: Number of reductions of the inner step in search of a touch-and-return.
+        dip_searches: Number of step size reductions in the search for a touch-and-return.
         crosses: True if a switching function has different signs at both ends of the trial step.
     """
 
@@ -146,7 +147,8 @@ class EventApproach:
     def next_step_size(self, h: float, proposed: float) -> float:
         """Return the next step size [s] after an accepted step of size h [s].
 
-        The next step size is `proposed`, but it is limited before an event and restored after it.
+        The result is `proposed`, unless an event limits it. After the event, the result is the step
+        size from before the event.
         """
         if self.crosses and self.resume_step_size > 0.0:
             proposed, self.resume_step_size = max(proposed, self.resume_step_size), 0.0

@@ -62,7 +62,7 @@ def display_unit(unit: str) -> tuple[str, float] | None:
     """Return the display unit of an angle unit, and the factor from the unit to the display unit.
 
     For rad/s, the result is deg/s and 180/pi. Angle units are rad and its time derivatives. For all
-    other units, the result is None, because their values are displayed unchanged.
+    other units, the result is None: their values are displayed unchanged.
     """
     exponents = base_units(unit)
     if unit.startswith("rad") and exponents.pop("rad", 0) == 1 and set(exponents) <= {"s"}:
