@@ -6,12 +6,12 @@ Tracebacks and the command line print the note below the error message.
 from typing import TypeVar
 
 PAGES = {
-    "algebraic loops": "masters.md#what-the-options-do",
+    "algebraic loops": "masters.md#effects-of-the-options",
     "numbers that are not finite": "integrators.md#when-something-is-not-finite",
     "loops that do not close": "closed_loops.md#singular-configurations",
-    "robot files": "robots_from_files.md#what-is-read",
+    "robot files": "robots_from_files.md#supported-content",
     "system files": "ssp.md#supported-clauses-of-ssp",
-    "FMUs that fail": "foreign_fmus.md#what-goes-wrong",
+    "FMUs that fail": "foreign_fmus.md#diagnosis",
     "traced functions": "writing_a_block.md#functions",
 }
 
