@@ -164,9 +164,8 @@ def simulate(
             "a scenario cannot set values of parts that transparent=True merges; leave out one "
             "of these two options"
         )
-    plan = make_plan(system, dt, t_start, form, options)
-    if scenario is not None:
-        plan = plan.add_scenario(Scenario.parse(scenario))
+    given = None if scenario is None else Scenario.parse(scenario)
+    plan = make_plan(system, dt, t_start, form, options, given)
     wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
     wanted.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
@@ -328,7 +327,7 @@ def _run(
     pace: StepTiming | None,
     view: Watcher | None,
 ) -> None:
-    """Take all steps of a run, and update the progress bar and the live view."""
+    """Take all steps, set the values of the scenario, and update the progress bar and the view."""
     throttle = ObserverThrottle(view, master.network)
     with _bar(rows.grid.n, progress) as count_steps:
         master.network.start(plan.t_start, rows.grid.t_stop)
@@ -338,30 +337,19 @@ def _run(
         throttle.update(rows.t)
         for message in start_warnings(plan, master.network):
             warnings.warn(message, RuntimeWarning, stacklevel=callers + 3)
-        for count in _steps(plan, master, rows, interrupts, pace):
-            count_steps(count)
-            throttle.update(rows.t)
+        whole, schedule = rows.grid, plan.schedule
+        for k, values in (
+            ((whole.n, ()),) if schedule is None else schedule.changes(whole.dt, whole.n)
+        ):
+            rows.grid = replace(whole, n=k)
+            for count in master.go(rows, interrupts.delayed_interrupts, pace):
+                count_steps(count)
+                throttle.update(rows.t)
+            if values:
+                master.network.set_values(values, whole.t_start + k * whole.dt)
         for name, steps in master.network.steps():
             for level, text in step_diagnostics(steps):
                 LOG.log(level, f"'{name}' {text}")
-
-
-def _steps(
-    plan: Plan,
-    master: Master,
-    rows: Recording,
-    interrupts: Interrupts,
-    pace: StepTiming | None,
-) -> Iterator[int]:
-    """Take the steps of a run, and set the scenario values between the steps."""
-    if plan.schedule is None:
-        yield from master.go(rows, interrupts.delayed_interrupts, pace)
-        return
-    whole = rows.grid
-    for k, values in plan.schedule.changes(whole.dt, whole.n):
-        rows.grid = replace(whole, n=k)
-        yield from master.go(rows, interrupts.delayed_interrupts, pace)
-        master.network.set_values(values, whole.t_start + k * whole.dt)
 
 
 @contextlib.contextmanager

@@ -564,6 +564,7 @@ def make_plan(
     t_start: float = 0.0,
     form: str = "compiled",
     options: PrepareOptions = PrepareOptions(),  # noqa: B008 - not changed
+    scenario: Scenario | None = None,
 ) -> Plan:
     """Check the arguments of a run and return its plan; recording options are ignored."""
     chosen = {**DEFAULTS, **options}
@@ -579,16 +580,16 @@ def make_plan(
             raise ValueError(f"{what} must be one of {', '.join(known)}, not {value!r}")
     bounds = {name: chosen[name] for name in ("rtol", "atol", "max_inner_steps")}
     method_of(method or DEFAULT_METHOD, **bounds)  # raises KeyError for an unknown method
-    wiring = system.wiring()
+    given = system.wiring()
+    wiring = merge_blocks(given, form, transparent)
     if not (coupling.iterate or coupling.solves):
-        _report_input_hold(wiring, order)
-    wiring = merge_blocks(wiring, form, transparent)
+        _report_input_hold(given, order)
     wiring = set_default_method(wiring, method, h, **bounds)
-    _check_steps(wiring, t_start, dt)
     _ = wiring.open_inputs  # raises ValueError for an unconnected input without a start value
     _check_algebraic_loops(wiring, coupling)
     _check_events(wiring, events, form)
     coupling.check(wiring, form, events)
+    _check_steps(wiring, t_start, dt)
     if not coupling.iterate:
         _report_undeclared(wiring, order)
     plan = Plan(wiring, float(t_start), float(dt), order, form, tuple(events), coupling)
@@ -599,7 +600,7 @@ def make_plan(
     if coupling.step_tol is not None:
         _ = plan.halvings
         _ = plan.spans  # raises ValueError for sample times that do not fit dt
-    return plan
+    return plan if scenario is None else plan.add_scenario(scenario)
 
 
 def _report_input_hold(wiring: Wiring, order: str) -> None:
