@@ -1,8 +1,8 @@
 """Plants of robots with kinematic loops, and blocks that close cut loops.
 
-`ClosedLoopPlant` solves the loop constraints inside the step. `CutLoopPlant` is a plant with cut
-loops, which `LoopClosure` closes by constraint forces. `CompliantLoopClosure` closes the loops of a
-spanning tree by springs and dampers.
+`ClosedLoopPlant` solves the loop constraints inside the step. In a `CutLoopPlant`, the loops are
+cut, and a `LoopClosure` block closes them by constraint forces. `CompliantLoopClosure` closes the
+loops of a spanning tree by springs and dampers.
 """
 
 import warnings
@@ -85,7 +85,7 @@ class ClosedLoopPlant(JointPlant):
     H is the joint-space inertia matrix, C is the bias force, K is the constraint matrix, and lam
     are the constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics`
     detects and omits dependent constraints, including constraints that are dependent only in
-    singular configurations. The run log reports singular configurations that the motion approaches.
+    singular configurations. The log of the run reports approaches to singular configurations.
 
     `stabilization` selects the method that keeps the loops closed:
 
@@ -93,9 +93,9 @@ class ClosedLoopPlant(JointPlant):
       (Spencer 2004, 3.1.3). The remaining loop error is negligible.
     - "baumgarte" reduces loop errors with the time constant `T_stab` [s] (RBDA 8.3).
     - "independent" integrates only the joints in `independent`. The plant computes the motion of
-      the other joints at every stage, so loops cannot open (Spencer 2004, 2.4). The joints in
-      `independent` must be valid coordinates. The output `coordinate_condition` increases near
-      configurations in which the coordinates are invalid.
+      the other joints at every stage, so loops cannot open (Spencer 2004, 2.4). The positions of
+      the joints in `independent` must be valid independent coordinates. The output
+      `coordinate_condition` increases near configurations in which the coordinates are invalid.
     - "none" does not limit the loop error.
 
     `keep_energy` scales the velocities after every inner step. The energy then equals the state
@@ -115,9 +115,9 @@ class ClosedLoopPlant(JointPlant):
     default only for comparison.
 
     A constraint counts as dependent if its remainder after orthogonalization against the other
-    constraints is below `tolerance` times the largest constraint. Model values that are written
-    with six digits have relative errors of 1e-6. These errors make dependent constraints
-    independent and lock a movable mechanism. Such models need a larger tolerance.
+    constraints is below `tolerance` times the largest constraint. Model values with six digits have
+    relative errors of 1e-6. Such errors make dependent constraints independent and lock a movable
+    mechanism. For such models, increase the tolerance.
 
     Raises:
         ValueError: The model has no loops, or the initial configuration does not close a loop.
@@ -208,7 +208,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for tau (nv,), f_ext and loop_tau if requested, and the drive commands."""
+        """Input ports tau (nv,), f_ext and loop_tau if requested, and the drive commands."""
         ports = [*set_nominal_values([force_port(self.model.joint)], self.nominal)]
         if self.external_wrenches:
             ports.append(wrench_port(self.model))
@@ -356,7 +356,8 @@ class ClosedLoopPlant(JointPlant):
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
         """Return initial velocities (nv,) that satisfy the loop constraints and gear constraints.
 
-        The result is qd0, or if qd0 violates the constraints, the nearest consistent velocity.
+        If qd0 satisfies the constraints, the result is qd0. Otherwise it is the nearest consistent
+        velocity.
         """
         model = self.model.at(0.0)
         given = self._elements.start_transmissions
@@ -375,7 +376,7 @@ class ClosedLoopPlant(JointPlant):
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
-        """Return the model at the time t [s], and a dynamically equivalent tree.
+        """Return the model at the time t [s], and a tree with the same equation of motion.
 
         If the inertias are tunable, both results are the same model, with the inertias in p.
         """
@@ -398,7 +399,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _equivalent(self) -> Tree:
-        """Dynamically equivalent tree, for which the algorithms need the fewest operations."""
+        """Tree with the same equation of motion, which needs the fewest operations."""
         return (
             equivalent(self._aligned_model)
             if isinstance(self._aligned_model, Model)
@@ -505,8 +506,8 @@ class LoopClosure(Block):
         A lam = b - (2/T_stab) rate - (1/T_stab^2) delta        (RBDA Eq 8.37, 8.22)
 
     A, b, rate and delta are the outputs of the plant. Constraint forces that are held over a step
-    cause a loop error, which decays with the time constant `T_stab` [s]. T_stab must be longer than
-    the communication step; 5 to 20 steps are reasonable.
+    cause a loop error. The loop error decays with the time constant `T_stab` [s]. T_stab must be
+    longer than the communication step; 5 to 20 steps are reasonable.
 
     The block solves the equation for `lam` (nc,) by conjugate directions d, in the order of
     decreasing d^T A d. The forces of dependent constraints are zero. `rank` is the number of
@@ -712,7 +713,7 @@ def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
 
 
 def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
-    """Select the direction d with the largest d^T A d; return it and the other directions.
+    """Return the direction d with the largest d^T A d, and the list of the other directions.
 
     Each element of `columns` (2 n,) contains d (n,), followed by A d (n,).
     """
@@ -743,7 +744,7 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
 
 
 def _length_units(model: Tree) -> tuple[str, ...]:
-    """Return the unit of each position error: rad if the constraint force is a moment, else m."""
+    """Return the unit of each loop position error: rad for a rotation, m for a translation."""
     return tuple("m" if unit == "N" else "rad" for unit in constraint_units(model))
 
 

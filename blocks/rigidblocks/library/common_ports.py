@@ -67,9 +67,9 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that a model has no loops, and depends on time only if the block is a RobotPlant.
+    """Check that a block type supports a model without loops, and its dependence on time.
 
-    `block` is the name of the block type.
+    `block` is the name of the block type. Only RobotPlant supports models that depend on time.
 
     Raises:
         ValueError: The model has loops, or it depends on time and the block is not RobotPlant.
@@ -101,7 +101,7 @@ def check_model(model: Any) -> None:
 
 
 def gravity_port(model: Tree) -> Port:
-    """Return the parameter port of gravity [m/s^2], (3,), or (2,) for a planar model."""
+    """Return the parameter port gravity (3,) [m/s^2]; (2,) for a planar model."""
     return Port(
         "gravity",
         model.gravity.shape,
@@ -112,7 +112,7 @@ def gravity_port(model: Tree) -> Port:
 
 
 def wrench_port(model: Tree, start: Any = 0.0) -> Port:
-    """Return the port f_ext of external wrenches on bodies, (nb, 6), or (nb, 3) if planar.
+    """Return the port f_ext (nb, 6) of the external wrenches; (nb, 3) for a planar model.
 
     `start` is the start value, or None for an output.
     """

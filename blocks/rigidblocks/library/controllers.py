@@ -86,10 +86,10 @@ class PDController(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for tau, the last error, and `primed`.
+        """Sampled state ports for tau, the error at the previous sample, and `primed`.
 
-        `primed` is 0 before the first sample, and then 1. A controller without a sample time has no
-        sampled states.
+        `primed` is 0 before the first sample and 1 afterwards. A controller without a sample time
+        has no sampled states.
         """
         if self.sample_time is None:
             return ()
@@ -235,7 +235,7 @@ class PID(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for y, the integral part I, the derivative part D and the last error.
+        """Sampled state ports for y, the integral part I, the derivative part D and last error.
 
         A controller without a sample time has no sampled states.
         """
@@ -301,7 +301,7 @@ class PID(Block):
         return {"y": self._clamp_output(self._v(x, u, p, D), p)}
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Return the sampled states of the first sample, in which the derivative part is zero."""
+        """Return the sampled states after the first sample, with a derivative part of zero."""
         e = self.c * u.ref - u.meas
         return self._sample(x, u, p, 0.0 * e, e) if self.sample_time else {}
 
@@ -355,9 +355,9 @@ class InverseDynamicsController(ModelBasedController):
         tau = rnea(q, qd, qdd_ref + kp e + kd (qd_ref - qd)),  e = q_ref - q
         d2e/dt2 + kd de/dt + kp e = 0        if the model is exact
 
-    At a joint with several degrees of freedom, e is the joint velocity that leads from q to q_ref
-    in unit time. `kp` [1/s^2] and `kd` [1/s] are scalars or have the shape (nv,). The parameter
-    `gravity` defaults to the gravity of the model.
+    At a joint with several degrees of freedom, e is the constant joint velocity that moves the
+    joint from q to q_ref in unit time. `kp` [1/s^2] and `kd` [1/s] are scalars or have the shape
+    (nv,). The parameter `gravity` defaults to the gravity of the model.
 
     If the model has loops, tau contains the equivalent forces of the joints in `actuated`, by
     default all joints (`loops.actuator_forces`). If the actuators can produce the accelerations,

@@ -33,7 +33,7 @@ class Quantity(NamedTuple):
         shape: Shape of the value.
         unit: Unit of the value; "" if the unit depends on the joint.
         doc: Description.
-        degree: Highest order of the time derivatives of q on which the value depends.
+        degree: Order of the highest time derivative of q on which the value depends, 0 to 2.
     """
 
     shape: tuple[int, ...]
@@ -87,8 +87,8 @@ _WALKS = 2**25  # first random stream of the bias walks
 class SensedPlant(Plant):
     """Plant of a robot with additional outputs for the sensors in the robot's file.
 
-    Each sensor has an output with the name of the sensor. In names, an underscore replaces
-    characters that an identifier cannot contain. If the plant has a port with the name 'com', the
+    Each sensor has an output with the name of the sensor. In this name, underscores replace
+    characters that are not allowed in identifiers. If the plant has a port with the name 'com', the
     output of a sensor 'com' is `sensor_com`. If two sensors have the name 'imu', the outputs are
     `imu` and `imu_2`. `renamed_sensors` lists these changes.
 
@@ -96,11 +96,11 @@ class SensedPlant(Plant):
     has the errors of its `Sampling` and holds its output between its samples. If the file defines
     noise, the sensor has the parameters `<name>_deviation` and `<name>_bias`. The random values
     depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
-    execution forms.
+    forms of execution (NumPy, traced and compiled).
 
-    A force sensor measures the force from the inboard body on the outboard bodies. This force,
-    gravity and the external wrenches `f_ext` together accelerate the outboard bodies. Springs
-    between bodies, drag and gravity compensation count as forces of the joints.
+    A force sensor measures the force from the inboard body on the outboard bodies. The sum of this
+    force, gravity and the external wrenches `f_ext` accelerates the outboard bodies. The sensor
+    value includes the forces of springs between bodies, drag and gravity compensation.
 
     Args:
         plant: Plant of the robot.
@@ -231,7 +231,7 @@ class SensedPlant(Plant):
 
     @property
     def renamed_sensors(self) -> tuple[str, ...]:
-        """Warnings about outputs whose names differ from the sensor names.
+        """Warnings about sensor outputs whose names differ from the names in the file.
 
         If the line number of the sensor in the robot file is known, the warning begins with it.
         """
@@ -302,7 +302,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _streams(self) -> tuple[int, ...]:
-        """Index of the first random stream (`noise_word`) of each sensor, and the total number."""
+        """First random stream (`noise_word`) of each sensor, then the number of streams."""
         sizes = [port.size for port in self._ports]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
@@ -408,10 +408,11 @@ class SensedPlant(Plant):
         only_sampled: bool,
         known: Values | None = None,
     ) -> dict[str, Any]:
-        """Return the values of the sampled sensors, or of all other sensors, without sensor errors.
+        """Return the values of the sampled or of the continuous sensors, without sensor errors.
 
-        If `only_sampled` is False, the function limits the values to the cutoffs of the sensors.
-        `known` contains the plant outputs, or is None if the caller has not computed them.
+        If `only_sampled` is False, the values are of the continuous sensors and limited to their
+        cutoffs. `known` contains the plant outputs if the caller has already computed them, else
+        None.
         """
         chosen = [
             (sensor, port)
@@ -471,7 +472,7 @@ _MORE = ("deviation", "bias", "way", "walk")
 
 
 def _names(output: str) -> set[str]:
-    """Return the output name `output` of a sensor, and all port names derived from it."""
+    """Return the port names of a sensor: its output, its parameters and its states."""
     return {output, *(f"{output}_{word}" for word in _MORE)}
 
 
@@ -520,7 +521,8 @@ class _Motion:
 
     Attributes:
         model: Model with the joint variables q, qd and qdd.
-        first: Body index in the sensors that corresponds to body 0 of the model.
+        first: Offset of the body indices of the sensors: body `first` of a sensor is body 0 of
+            `model`.
         t: Time [s].
         q: Joint positions (nq,).
         qd: Joint velocities (nv,).
@@ -530,7 +532,7 @@ class _Motion:
         gravity: Acceleration of gravity (3,) [m/s^2].
         armature: Rotor inertias (nv,).
         heights: Initial height of each altimeter [m], by sensor name.
-        degree: Order of the highest time derivative of q that is known.
+        degree: Order of the highest known time derivative of q, 0 to 2.
     """
 
     model: Any
@@ -660,11 +662,12 @@ class _Motion:
         return (X.E.T @ v[3:])[2]
 
     def _wrench(self, sensor: Sensor) -> tuple[Any, Any]:
-        """Return the moment (3,) and force (3,) that a force sensor transmits to outboard bodies.
+        """Return the moment (3,) and force (3,) that a force sensor measures.
 
         The moment and the force are in sensor coordinates. If the sensor has a reference frame,
         both vectors are in the axes of this frame. The sensor coefficient -1 changes the sign of
-        both vectors. The result does not contain the external wrenches on the outboard bodies.
+        both vectors. Moment and force act on the outboard bodies, in addition to the external
+        wrenches on these bodies.
         """
         f: Any = np.zeros(6)
         for body, inertia in sensor.parts:

@@ -200,7 +200,7 @@ class KalmanFilter(Block):
     def _first_prediction(
         self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
     ) -> tuple[Array, Array]:
-        """Return the estimate and P after the initialization of a sampled plant.
+        """Return the estimate and its covariance P after the initialization of a sampled plant.
 
         `rest` contains the parameters of the plant that are not estimated.
         """
@@ -209,11 +209,11 @@ class KalmanFilter(Block):
     def _prediction(
         self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
     ) -> tuple[Array, Array]:
-        """Return estimate and covariance at the time t, one sample later, without process noise.
+        """Predict the estimate and its covariance P over one sample time, without process noise.
 
-        The plant holds the inputs `held` during the sample time. `previous` are the inputs at the
-        previous sample, for the outputs of that sample. `rest` contains the other parameters of the
-        plant.
+        t is the time at the end of the sample time. During the sample time, the plant holds the
+        inputs `held`. `previous` are the inputs at its start, for delayed outputs. `rest` contains
+        the parameters of the plant that are not estimated.
         """
         raise NotImplementedError
 
@@ -222,8 +222,8 @@ class KalmanFilter(Block):
     ) -> tuple[Array, Array, Array]:
         """Return the mean (m,) of the outputs, the cross-covariance (n, m) and covariance (m, m).
 
-        The outputs are the measured elements without noise; delayed outputs have their values in
-        the past. The cross-covariance relates the estimated states and the outputs.
+        The m outputs are the measured elements without noise, or the past values of delayed
+        outputs. The cross-covariance relates the n estimated states to the m outputs.
         """
         raise NotImplementedError
 
@@ -233,7 +233,7 @@ class KalmanFilter(Block):
 
     @cached_property
     def _places(self) -> dict[str, slice]:
-        """Slice of each measured output in the vector of all measured elements."""
+        """Slice of each measured output in the vector of all measured elements, by output name."""
         ends = np.cumsum([0, *(port.size for port in self._measured_ports)]).tolist()
         return {
             port.name: slice(a, b)
@@ -273,16 +273,16 @@ class KalmanFilter(Block):
         return np.concatenate([*parts, np.zeros(self._size - count)])
 
     def _transition_matrix(self, A: Array) -> Array:
-        """Return the transition matrix F (n, n) whose first rows are A, the rows of the states."""
+        """Return the transition matrix F (n, n): the rows A of the states, then unit rows."""
         F = np.eye(self._size).astype(A.dtype)
         F[: len(A), : A.shape[1]] = A
         return F
 
     def _shift(self, now: Array, estimate: Array, y: Array) -> Array:
-        """Return the estimate `now` with past values of delayed outputs, shifted by one sample.
+        """Return the predicted estimate `now`, with the past outputs shifted by one sample.
 
-        `estimate` is the estimate before the prediction, and `y` contains the outputs of the plant
-        for this estimate.
+        `estimate` is the estimate before the prediction. Its outputs `y` become the newest past
+        outputs.
         """
         k, now = len(self._flat_ports), now.astype(np.result_type(now, y))
         for port in self._clones:
@@ -293,7 +293,7 @@ class KalmanFilter(Block):
         return now
 
     def _delay(self, values: Array, estimate: Array) -> Array:
-        """Return outputs (m,), with the oldest past values in `estimate` for delayed outputs."""
+        """Return `values` (m,), with the oldest past values in `estimate` for delayed outputs."""
         values, k = values.astype(np.result_type(values, estimate)), len(self._flat_ports)
         for port in self._clones:
             k += port.size
@@ -355,9 +355,9 @@ class ExtendedKalmanFilter(KalmanFilter):
 
     At each sample, the filter predicts with the inputs that the plant held during the last sample
     time, and then processes the measured elements one after the other. `input_hold` selects these
-    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample.
-    A sampled plant always reads the new inputs. A measurement that is NaN is missing. With a `gate`
-    g, the filter ignores an element whose innovation exceeds g standard deviations.
+    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample. A
+    sampled plant always reads the new inputs. NaN marks a missing measurement. With a `gate` g, the
+    filter ignores an element whose innovation exceeds g standard deviations.
 
     The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
     are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
@@ -365,8 +365,8 @@ class ExtendedKalmanFilter(KalmanFilter):
     the order of the plant, the parameters, and past values of delayed outputs.
 
     The parameters are the other parameters of the plant, and the noise: NAME_noise is the standard
-    deviation of a measurement. NAME_process_noise is the standard deviation of a state or of an
-    estimated parameter after one second, from white noise in its derivative.
+    deviation of a measurement. NAME_process_noise is the standard deviation that white noise in the
+    derivative of a state or estimated parameter causes after one second.
 
     Args:
         plant: Continuous block, or sampled block with the same sample time.
@@ -417,7 +417,7 @@ class ExtendedKalmanFilter(KalmanFilter):
         return now, F @ P @ F.T
 
     def _shift_rows(self, F: Array, H: Array) -> Array:
-        """Return F, with the rows for past values replaced by the Jacobian of `_shift`.
+        """Return F, in which the Jacobian of `_shift` replaces the rows of the past outputs.
 
         H is the Jacobian of the measured outputs.
         """
@@ -513,7 +513,7 @@ def names_of(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def check_sample_time(kind: str, value: Any) -> None:
-    """Check the sample time [s] of an estimator of a plant `kind`."""
+    """Check the sample time [s] of an estimator; `kind` is the name of the plant for messages."""
     if value is None:
         raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
     sample_time = number_of("sample_time of an estimator", value)
@@ -530,10 +530,10 @@ def check_declaration(
     outputs: Iterable[Port],
     parameters: Iterable[Port],
 ) -> None:
-    """Check names, noise, deviations, delays and gate of an estimator of a plant `kind`.
+    """Check the names, noise, deviations, delays and gate of an estimator.
 
     Args:
-        observer: Estimator with the attributes of `KalmanFilter` from `measured` to `delays`.
+        observer: Estimator, which has the fields `measured` to `delays` of `KalmanFilter`.
         kind: Name of the plant for messages.
         states: Estimated states and parameters.
         outputs: Outputs that can be measured.
@@ -595,7 +595,7 @@ def check_declaration(
 
 
 def deviations(observer: Any, argument: str, port: Port) -> Array:
-    """Return the standard deviations of the elements of a port, zero by default."""
+    """Return the standard deviations of a port's elements in the field `argument`, or zeros."""
     value = getattr(observer, argument).get(port.name, 0.0)
     given = np.asarray(value, dtype=float)
     values = np.full(port.shape, float(given)) if given.ndim == 0 else given
@@ -603,7 +603,7 @@ def deviations(observer: Any, argument: str, port: Port) -> Array:
 
 
 def number_of(name: str, value: Any) -> float:
-    """Return a number as float; raise TypeError for another type."""
+    """Return the number `value` as a float; raise TypeError for another type."""
     if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
         raise TypeError(f"{name} must be a number, not {value!r}")
     return float(value)
@@ -621,7 +621,7 @@ def symmetric(P: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _TracedPlant:
-    """Functions of a plant and their exact Jacobians, for numbers and traced values.
+    """Functions of a plant and their exact Jacobians, which accept numbers and traced values.
 
     The vector X contains the states of the plant, and then the parameters `estimated`. The vector
     `rest` contains the other parameters. If `has_calls` is true, traces of an estimator call the
@@ -650,7 +650,7 @@ class _TracedPlant:
         return int(self._memory.z.stop - self._memory.x.start)
 
     def _vector(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the memory vector of the plant."""
+        """Return the memory vector of the plant for the time t, X, the inputs u and `rest`."""
         parts, i, k = [], self._count, 0
         for port in self._memory.parameters:
             if port.name not in self.estimated:
@@ -736,8 +736,8 @@ class _TracedPlant:
     def transition_jacobian(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
         """Return the Jacobian of the states after a step T [s] with respect to X.
 
-        It is the matrix exponential of A T up to (A T)^4 / 24, with A = df/dX at X. For a linear
-        plant it is the exact Jacobian of the RK4 step.
+        For a continuous plant, the Jacobian is the series of exp(A T) up to (A T)^4 / 24, with A =
+        df/dX at X. For a linear plant, this is the exact Jacobian of the RK4 step.
         """
         n = self._count
         A = self._jacobian("step", t, X, u, rest)
@@ -751,7 +751,7 @@ class _TracedPlant:
         return one + Z[:, :n] @ S + _tail(Z, n)
 
     def first_states(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the sampled states after initialization."""
+        """Return the sampled states of the plant after its initialization."""
         return self._value("initial", t, X, u, rest)
 
     def first_states_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:

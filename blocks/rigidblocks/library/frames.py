@@ -206,7 +206,7 @@ class JointWrenches(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the wrenches f (nb, 6) of the joints and f_base (6,) of the base."""
+        """Output ports f (nb, 6) for the joint wrenches and f_base (6,) for the base wrench."""
         on_bodies = wrench_port(self.model)
         size = on_bodies.shape[1]
         units = on_bodies.units
@@ -243,7 +243,7 @@ class FrameWrenches(Block):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Ports of the inputs q (nq,), and wrench_<name> (6,) of each frame."""
+        """Input ports q (nq,), and wrench_<name> (6,) for each frame."""
         return (
             *joint_ports(self.model, q="joint positions"),
             *(

@@ -104,9 +104,10 @@ class JointLimits(Block):
         )
 
     def longest_hold(self, u: Record, p: Record) -> float:
-        """Return the longest communication step [s] for which all held stop forces are stable.
+        """Return the longest communication step [s] for which held stop forces are stable.
 
-        The function neglects the coupling of the joints. The step is infinite without stops.
+        The function neglects the inertial coupling of the joints. Without stops, the result is
+        infinite.
         """
         limited = np.isfinite(self.lower) | np.isfinite(self.upper)
         A = inverse_inertia(self.model, np.asarray(u.q, dtype=float), np.eye(self.model.nv))

@@ -24,10 +24,10 @@ from rigidblocks.spatial.spatial import Array
 class Integrator(SignalWithState):
     """Integrator of a signal, dy/dt = u, with the initial value `y0` and optional limits.
 
-    At a limit, y stays constant while u would move y beyond the limit. The option `reset` adds an
-    input `reset`; while this input is above 0.5, y is `y0`. If `sample_time` T [s] is given, the
-    block uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y, and the
-    unit of u is `unit` per s.
+    At a limit, y is constant while u points beyond the limit. The option `reset` adds an input
+    `reset`; while this input is above 0.5, y is `y0`. If `sample_time` T [s] is given, the block
+    uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y, and the unit
+    of u is `unit` per s.
     """
 
     shape: Shape | None = None
@@ -47,7 +47,7 @@ class Integrator(SignalWithState):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Input ports for the signal u, and if the option is set, for `reset`."""
+        """Input port u, and with the option `reset` also the input port `reset`."""
         u = Port("u", self._shape, _rate(self.unit), "signal")
         reset = Port("reset", (), "1", "reset of y to y0, 0 or 1", 0.0)
         return (u, reset) if self.reset else (u,)
@@ -64,7 +64,7 @@ class Integrator(SignalWithState):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for the limits and for the value y_reset, if the block uses them."""
+        """Parameter ports for the limits, and y_reset if the block has the input `reset`."""
         limits = limit_ports(self._shape, self.unit, self.lower, self.upper)
         back = Port("y_reset", self._shape, self.unit, "value after a reset", self.y0)
         return (*limits, back) if self.reset else limits
@@ -506,10 +506,9 @@ def _sample_time(system: Any, requested: float | None) -> float | None:
 
 
 def _coefficients(polynomial: Any) -> Array:
-    """Return the coefficients of a polynomial as a vector, with the highest power first.
+    """Return the coefficients of a polynomial as a vector, highest power first.
 
-    python-control nests the coefficients in lists, with one polynomial for each pair of an output
-    and an input.
+    python-control stores one polynomial for each pair of output and input, in nested lists.
     """
     while isinstance(polynomial[0], list | tuple | np.ndarray):
         if len(polynomial) != 1:

@@ -190,7 +190,7 @@ def velocity_change(start: Motion, target: Any, limits: Limits) -> VelocityChang
 
 
 def motion_at(start: Motion, change: VelocityChange, t: Any) -> Motion:
-    """Return the motion at the time t >= 0 [s] of a change of velocity, followed by a cruise."""
+    """Return the motion at the time t >= 0 [s]: a change of velocity, then constant velocity."""
     done, motion = 0.0, start
     for jerk, duration in ((change.j, change.t1), (0.0, change.t2), (-change.j, change.t3)):
         motion = _constant_jerk(motion, jerk, clip(t - done, 0.0, duration))
@@ -227,7 +227,7 @@ class Course(NamedTuple):
         return self.delay + self.switch + self.stop.duration
 
     def motion(self, t: Any, target: Any) -> Motion:
-        """Return the motion at the time t >= 0 [s]; at the end, the signal rests at `target`."""
+        """Return the motion at the time t >= 0 [s], which ends at rest at `target`."""
         early, over = less(t, self.delay), less(self.duration, t)
         relief = _constant_jerk(self.origin, self.relief, minimum(t, self.delay))
         t = maximum(t - self.delay, 0.0)
@@ -280,15 +280,15 @@ def course_to(origin: Motion, target: Any, limits: Limits) -> Course:
 class JerkLimitedProfile(Block):
     """Time-optimal motion to a target that may change, with limited velocity and jerk.
 
-    In each sample time T, every signal moves along the time-optimal motion from its value, velocity
-    and acceleration to rest at the input `target`:
+    In each sample time T, every signal follows the time-optimal motion from its current value,
+    velocity and acceleration to rest at the input `target`:
 
         |slope| <= slope_max,   |curvature| <= curvature_max,   |d(curvature)/dt| <= jerk_max
 
     The signals move independently of each other. The motion starts at rest at `y0`. `y0` and the
-    limits are scalars or arrays (n,), in `unit`. The outputs are y, its first derivative
-    `slope` and its second derivative `curvature`, each (n,). The output `remaining` (n,) is the
-    time to the target [s] if the target stays constant.
+    limits are scalars or arrays (n,), in `unit`. The outputs are y, its first derivative `slope`
+    and its second derivative `curvature`, each (n,). The output `remaining` (n,) is the time [s]
+    until the signal reaches a constant target.
 
     If a limit is reduced during a motion, the signal may exceed the new limit until it has slowed
     down. The block locates the switching times by bisection, so `linearize` does not contain the

@@ -102,7 +102,7 @@ class Call:
         return self.node.attributes.get(name, default)
 
     def integers(self, number: int, name: str, default: Any = None) -> Any:
-        """Return a tuple of integers, which is an input or, in older opsets, an attribute."""
+        """Return the integers of an input or, in older opsets, of the attribute `name`."""
         value = self[number] if self[number] is not None else self.attribute(name)
         if value is None:
             return default
@@ -121,7 +121,7 @@ def constant(value: Any, name: str) -> Array:
 
 
 def _each(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return a NumPy function that also supports arrays with floats and traced values."""
+    """Return the elementwise NumPy function `name`, extended to arrays with traced values."""
     one = np.frompyfunc(lambda a: getattr(a, name)() if hasattr(a, name) else function(a), 1, 1)
     return lambda x: one(x) if is_traced(x) else function(x)
 
@@ -185,7 +185,7 @@ def _softmax(call: Call, logarithm: bool = False) -> Any:
 
 
 def _reduce_axes(x: Any, axes: Sequence[int], operation: Callable[[Any, Any], Any]) -> Any:
-    """Return the values reduced over the axes, which keep the length 1."""
+    """Reduce an array over some axes by a binary operation; these axes keep the length 1."""
     for axis in axes:
         parts = np.split(x, np.shape(x)[axis], axis)
         x = reduce(operation, parts)
@@ -246,7 +246,7 @@ def _rms_normalization(call: Call) -> Any:
 
 
 def _dropout(call: Call) -> Any:
-    """Return the input and a mask without zeros, as in evaluation."""
+    """Return the unchanged input and a mask of ones, because dropout applies only in training."""
     if call[2] is not None and np.any(constant(call[2], "training_mode")):
         raise ValueError("the network is in training mode; export it in evaluation mode")
     return call[0], np.ones(np.shape(call[0]), dtype=bool)
@@ -431,7 +431,7 @@ def _where(call: Call) -> Any:
 
 
 def _directions(call: Call) -> list[slice]:
-    """Return the order of the steps for each direction of a recurrent operator."""
+    """Return the step order, forward or reverse, for each direction of a recurrent operator."""
     order = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}
     return [slice(None, None, k) for k in order[call.attribute("direction", "forward")]]
 
@@ -494,7 +494,7 @@ def _recurrent(call: Call) -> Any:
 
 
 class _Cell:
-    """One direction of a recurrent operator; W and R contain the rows of all gates."""
+    """One direction of a recurrent operator; the weights W and R have rows for all gates."""
 
     def __init__(self, call: Call, W: Array, R: Array, Wb: Array, Rb: Array, functions: Any):
         self._step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[call.node.operator]

@@ -75,7 +75,7 @@ class SignalWithLimits(Block):
 
 @dataclass(frozen=True, eq=False)
 class Saturation(SignalWithLimits):
-    """Saturation of a signal, which limits the signal to the interval [lower, upper].
+    """Saturation: limits a signal to the interval [lower, upper].
 
     Each limit is a scalar or has the shape of the signal. A limit of None is inactive.
 
@@ -108,7 +108,7 @@ class Saturation(SignalWithLimits):
 
 @dataclass(frozen=True, eq=False)
 class DeadZone(SignalWithLimits):
-    """Dead zone of a signal, in which the output is zero while the input is in [lower, upper].
+    """Dead zone: the output is zero while the input is in [lower, upper].
 
     The output y is u - upper above the dead zone, and u - lower below the dead zone.
     """
@@ -133,7 +133,7 @@ class DeadZone(SignalWithLimits):
 
 @dataclass(frozen=True, eq=False)
 class RateLimiter(SignalWithState):
-    """Rate limiter, which limits the rate of change of a signal to [falling, rising].
+    """Rate limiter: limits the rate of change of a signal to [falling, rising].
 
     The limits are in the unit of the signal per s. If `sample_time` T is given, the block limits
     the change of the output per sample:
@@ -276,7 +276,7 @@ def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
 
 
 def stop_rate_at_limits(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return the time derivative `rate` of a state y, or zero at a limit that y would exceed.
+    """Return the time derivative `rate` of a state y; zero at a limit if `rate` points beyond it.
 
     Args:
         y: State.

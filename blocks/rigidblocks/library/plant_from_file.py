@@ -68,8 +68,8 @@ def described_plant(
 ) -> Plant:
     """Return the plant of a robot described by a file.
 
-    The plant contains the elements that `described_elements` returns. The type of the plant is
-    ClosedLoopPlant if the robot has loops, FloatingBasePlant if the base floats, and otherwise
+    The plant contains the elements that `described_elements` returns. The plant is a
+    ClosedLoopPlant if the robot has loops, a FloatingBasePlant if its base floats, and otherwise a
     RobotPlant. If `inertias` is given, the plant of a robot with a floating base is a RobotPlant,
     in which the floating base is a joint.
 
@@ -132,7 +132,7 @@ def described_plant(
 
 
 def sensor_warnings(robot: RobotDescription) -> Iterator[str]:
-    """Yield warnings about renamed sensor outputs, or a warning if no sensor can be an output."""
+    """Yield warnings about renamed sensor outputs, or one warning if no sensor is supported."""
     if not robot.sensors:
         return
     try:
@@ -226,10 +226,11 @@ def _scale(limit: Array) -> Array:
 def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     """Return the actuators in a robot file as drives, which are elements of a plant.
 
-    The name of a drive is the name of the actuator, with an underscore instead of each character
-    that an identifier cannot contain. The effort limits in the file limit the total force of the
-    drives at each joint. For joints that only sums of joint positions move, the result contains
-    drives without a motor, which have the limits of these joints.
+    The name of a drive is the name of the actuator. Underscores replace characters that are not
+    allowed in identifiers. The effort limits in the file limit the total force of the drives at
+    each joint. Drives that act on several joints have no effort limit. For each of these joints
+    without another drive, the result therefore contains a drive without a motor, which has the
+    effort limit of the joint.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -340,13 +341,13 @@ def described_elements(
     may need an implicit method.
 
     The name of an element is the name of its joint, body or tendon with a suffix such as _rotor,
-    _spring or _drag_1. An underscore replaces characters that an identifier cannot contain.
+    _spring or _drag_1. Underscores replace characters that are not allowed in identifiers.
 
     Args:
         robot: Description of the robot.
         joint_friction: True to include springs, damping, dry friction, tendons and fluid drag.
         stops: Stiffness [N.m/rad or N/m] and damping [N.m.s/rad or N.s/m] of stops at the limits of
-            joints and tendons, which files do not define. None: no stops.
+            joints and tendons. Robot files do not contain these values. None: no stops.
     """
     names, f = _element_names(robot), robot.joint_properties
     starts = [v.start for v in robot.model.v_slices]
@@ -374,7 +375,7 @@ def described_elements(
 
 
 def make_names_unique(elements: Iterable[Any]) -> tuple[Any, ...]:
-    """Return the elements; an element whose name already exists has another name."""
+    """Return the elements with unique names; a number distinguishes equal names."""
     found, taken = [], set[str]()
     for element in elements:
         found.append(replace(element, name=unused_name(element.name, taken)))
@@ -491,9 +492,9 @@ def described_springs(robot: RobotDescription) -> list[ForceElement]:
 
 
 def _identifier(name: str, kind: str) -> str:
-    """Return a name as an identifier, with _ instead of invalid characters.
+    """Return a name as an identifier; underscores replace invalid characters.
 
-    If the name does not begin with a letter, `kind` and _ precede it.
+    If the name does not begin with a letter, the identifier begins with `kind` and an underscore.
     """
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     return plain if plain[:1].isalpha() else f"{kind}_{plain}"

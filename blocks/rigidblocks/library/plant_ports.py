@@ -190,7 +190,7 @@ class Elements:
 
     @cached_property
     def drives(self) -> tuple[Drive, ...]:
-        """Drives with a force; other drives are rotors and gears."""
+        """Drives that exert a force, excluding drives that are only rotors or gears."""
         return tuple(element for element in self._every_drive if element.has_force)
 
     @property
@@ -207,7 +207,7 @@ class Elements:
         )
 
     def _drive_port(self, drive: Drive, signal: Signal, start: float | None = None) -> Port:
-        """Return the port of a signal of a drive; `start` is the start value, or None."""
+        """Return the port of a drive signal; `start` is the start value, or None."""
         return Port(
             f"{drive.name}_{signal.name}",
             (),
@@ -282,7 +282,7 @@ class Elements:
 
     @cached_property
     def start_relations(self) -> tuple[StartRelation, ...]:
-        """Relations of the start values of the rotors of elastic drives with q and qd.
+        """Relations of rotor start values of elastic drives to the start values of q and qd.
 
         For a joint that follows another joint, the relation contains the driving joint, with the
         original ratio and offset of the follower.
@@ -309,7 +309,7 @@ class Elements:
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the forces of all force elements, such as `knee_force`, and of the drives.
+        """Output ports for the element forces, such as `knee_force`, and for the drive outputs.
 
         A positive force increases the length of the element.
         """
@@ -328,7 +328,7 @@ class Elements:
         return (*forces, *measured)
 
     def start(self, q0: Array, qd0: Any, is_given: bool) -> Array:
-        """Return the initial configuration, projected onto the gear constraints.
+        """Project the initial configuration onto the gear constraints, and return it.
 
         Args:
             q0: Initial configuration (nq,).
@@ -368,40 +368,44 @@ class Elements:
         """
         if not self.forces and not self.drives and not self._has_rotor_bias:
             return None
-        done = element_effects(self.model, _set_states(_set_parameters(self.forces, p), x), q, qd)
+        effects = element_effects(
+            self.model, _set_states(_set_parameters(self.forces, p), x), q, qd
+        )
         if self.drives:
-            done = self._add_drives(done, q, qd, x, p, u)
+            effects = self._add_drives(effects, q, qd, x, p, u)
         if not self._has_rotor_bias:
-            return done
+            return effects
         given = self.transmissions(p)
         assert given is not None
-        tau = done.loads.tau - rotor_bias(self.model, given.rotor_inertia, qd)
-        return done._replace(loads=done.loads._replace(tau=tau))
+        tau = effects.loads.tau - rotor_bias(self.model, given.rotor_inertia, qd)
+        return effects._replace(loads=effects.loads._replace(tau=tau))
 
     def _add_drives(
-        self, done: ElementEffects, q: Array, qd: Array, x: Record, p: Record, u: Record
+        self, effects: ElementEffects, q: Array, qd: Array, x: Record, p: Record, u: Record
     ) -> ElementEffects:
-        """Add the loads, energies, outputs and state derivatives of the drives to `done`.
+        """Return `effects` plus the loads, energies, outputs and state derivatives of the drives.
 
-        `done` contains the effects of the force elements.
+        `effects` contains the effects of the force elements.
         """
-        tau, energy, rates = [0.0] * self.model.nv, done.energy, dict(done.rates)
-        force = [*done.force]
+        tau, energy, rates = [0.0] * self.model.nv, effects.energy, dict(effects.rates)
+        force = [*effects.force]
         places = zip(self.drives, self._drives_at(p), self._drive_places, strict=True)
         for drive, tuned, place in places:
-            effects = tuned.effects(
+            drive_effects = tuned.effects(
                 *_motion_along(place, q, qd),
                 _values_of(u, drive.name, drive.commands),
                 _values_of(x, drive.name, drive.states()),
             )
             for _, k, weight in place:
-                tau[k] = tau[k] + (effects.force if weight == 1.0 else weight * effects.force)
-            energy = energy + effects.energy
-            rates |= {f"{drive.name}_{name}": rate for name, rate in effects.rates.items()}
-            force += [effects.outputs[signal.name] for signal in drive.outputs]
+                tau[k] = tau[k] + (
+                    drive_effects.force if weight == 1.0 else weight * drive_effects.force
+                )
+            energy = energy + drive_effects.energy
+            rates |= {f"{drive.name}_{name}": rate for name, rate in drive_effects.rates.items()}
+            force += [drive_effects.outputs[signal.name] for signal in drive.outputs]
         for k, effort in self._efforts.items():
             tau[k] = clip_with_events(tau[k], -effort, effort)
-        loads = Loads(done.loads.tau + np.array(tau), done.loads.f_ext)
+        loads = Loads(effects.loads.tau + np.array(tau), effects.loads.f_ext)
         return ElementEffects(loads, energy, tuple(force), rates)
 
     @cached_property
@@ -429,7 +433,7 @@ class Elements:
         return self._add_drives(nothing, q, qd, x, p, u).loads.tau
 
     def _drives_at(self, p: Record) -> list[Drive]:
-        """Return the drives with the parameter values p."""
+        """Return the drives, with parameter values from the record p."""
         return _set_parameters(self.drives, p)
 
     @cached_property
@@ -504,27 +508,27 @@ class Elements:
             return {}
         return {"q": moved, "qd": speeds} if self.has_gears else {"q": moved}
 
-    def values(self, done: ElementEffects | None) -> dict[str, Any]:
+    def values(self, effects: ElementEffects | None) -> dict[str, Any]:
         """Return the outputs of the force elements and drives, by output name.
 
-        `done` is the result of `element_effects`.
+        `effects` is the result of `element_effects`.
         """
-        ports = zip(self.outputs, done.force if done else (), strict=True)
+        ports = zip(self.outputs, effects.force if effects else (), strict=True)
         return {port.name: force for port, force in ports}
 
-    def rates(self, done: ElementEffects | None) -> dict[str, Any]:
+    def rates(self, effects: ElementEffects | None) -> dict[str, Any]:
         """Return the time derivatives of the element states by state name.
 
-        `done` is the result of `element_effects`.
+        `effects` is the result of `element_effects`.
         """
-        return done.rates if done else {}
+        return effects.rates if effects else {}
 
-    def energy(self, done: ElementEffects | None, qd: Array, p: Record) -> Any:
+    def energy(self, effects: ElementEffects | None, qd: Array, p: Record) -> Any:
         """Return the potential energy of the springs plus the kinetic energy of the rotors [J].
 
-        `done` is the result of `element_effects`.
+        `effects` is the result of `element_effects`.
         """
-        given, E = self.transmissions(p), 0.0 if done is None else done.energy
+        given, E = self.transmissions(p), 0.0 if effects is None else effects.energy
         return E if given is None else E + given.rotor_inertia @ (qd * qd) / 2
 
     def modes(
@@ -561,7 +565,7 @@ class Elements:
         return np.concatenate([motion, [-rate for law in laws for rate in law.decays()], [*poles]])
 
     def _drive_compliance(self, q: Array, p: Record) -> Compliance:
-        """Return the stiffness and the damping of the drives at q, along their joints."""
+        """Return the stiffness and the damping of the drives at q, along the drive joints."""
         rows = np.zeros((len(self.drives), self.model.nv))
         for row, place in zip(rows, self._drive_places, strict=True):
             for _, k, weight in place:
@@ -620,21 +624,25 @@ def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElemen
 
 
 def add_loads(
-    done: ElementEffects | None, tau: Array, f_ext: Array | None, joints: int = 0, bodies: int = 0
+    effects: ElementEffects | None,
+    tau: Array,
+    f_ext: Array | None,
+    joints: int = 0,
+    bodies: int = 0,
 ) -> tuple[Array, Array | None]:
     """Add the loads of the elements to the joint forces tau and the body wrenches f_ext.
 
     Args:
-        done: Result of `Elements.element_effects`.
+        effects: Result of `Elements.element_effects`.
         tau: Joint forces (nv,).
         f_ext: External wrenches on the bodies (nb, 6), or None.
-        joints: Number of joint forces of the floating base, which tau does not contain.
+        joints: Number of joint forces of the floating base, which precede the forces in tau.
         bodies: Number of massless bodies before the floating base, on which no element acts.
 
     Returns:
         Joint forces, and body wrenches or None.
     """
-    if done is None:
+    if effects is None:
         return tau, f_ext
-    wrenches = np.vstack([np.zeros((bodies, done.loads.f_ext.shape[1])), done.loads.f_ext])
-    return tau + done.loads.tau[joints:], wrenches if f_ext is None else f_ext + wrenches
+    wrenches = np.vstack([np.zeros((bodies, effects.loads.f_ext.shape[1])), effects.loads.f_ext])
+    return tau + effects.loads.tau[joints:], wrenches if f_ext is None else f_ext + wrenches

@@ -86,7 +86,7 @@ class Plant(Block):
         return (gravity_port(self.model), *self.force_elements.parameters, *tuned)
 
     def switching_functions(self, x: Record, p: Record) -> Array:
-        """Return the switching functions (n,), which change sign if a stop engages or releases."""
+        """Return the switching functions (n,); a sign changes when a stop engages or releases."""
         return self.force_elements.margins(*self.configuration(x), x, p)
 
     def suspects(self, x: Record) -> Iterator[str]:
@@ -464,7 +464,7 @@ class HybridPlant(Block):
         }
 
     def switching_functions(self, x: Record, p: Record) -> Array:
-        """Return the switching functions (n,), which change sign if a stop engages or releases."""
+        """Return the switching functions (n,); a sign changes when a stop engages or releases."""
         return self._elements.margins(x.q, x.qd, x, p)
 
     def modes(self, x: Record, p: Record) -> Array:

@@ -49,17 +49,17 @@ class Policy(Block):
 
     With a `sample_time`, the block evaluates the network at each sample and holds the outputs.
     Without a sample time, the block has direct feedthrough. A recurrent network needs a sample
-    time, because the states of the network are sampled states of the block. The evaluation at the
-    start time reads the start values of these states.
+    time, because the states of the network are sampled states of the block. At the start time, the
+    block evaluates the network with the start values of these states.
 
-    Large matrices are tables in the C code, with a loop for each product. `load_policy` creates the
-    block from an ONNX file.
+    In the C code, large matrices are tables, and their products are loops. `load_policy` creates
+    the block from an ONNX file.
 
     Args:
         network: Network of operators.
         signals: Inputs of the network that are inputs of the block.
         results: Outputs of the network that are outputs of the block.
-        memory: States, each as its input and its output of the network.
+        memory: States of the network, each as a pair of network input and network output.
         sample_time: Sample time [s], or None.
 
     Raises:
@@ -126,7 +126,7 @@ class Policy(Block):
 
 
 def _numbers(value: Any) -> Any:
-    """Return integers and booleans as floats; other values do not change."""
+    """Convert integers and booleans to floats; return other values unchanged."""
     return value if value.dtype == object else value.astype(float)
 
 
@@ -154,9 +154,9 @@ def load_policy(
         sample_time: Sample time [s], which a recurrent network needs. None evaluates the network
             whenever its inputs change.
         states: Names of the outputs that are the next states, by the name of the input.
-        keep_state: True to also keep the states of LSTM, GRU and RNN operators whose initial state
-            is constant. ONNX defines that these operators begin at the initial state in each
-            evaluation.
+        keep_state: True to keep also the states of LSTM, GRU and RNN operators with a constant
+            initial state. Otherwise these operators begin each evaluation at the initial state, as
+            ONNX defines.
 
     Raises:
         ImportError: onnx is not installed.
@@ -266,7 +266,7 @@ def _check_weights(network: Network) -> None:
 def _first_values(
     network: Network, inputs: Mapping[str, tuple[int, ...]], outputs: Iterable[str]
 ) -> dict[str, Any]:
-    """Return all values of the network for inputs that are zero, by name."""
+    """Return all values of the network for zero inputs, by name."""
     values = network.evaluate({name: np.zeros(shape) for name, shape in inputs.items()})
     if unknown := [name for name in outputs if name not in values]:
         raise ValueError(
@@ -300,7 +300,7 @@ def _integer_values(onnx: Any, model: Any) -> set[str]:
 def _nodes(
     onnx: Any, nodes: Iterable[Any], constants: dict[str, Array], opset: int, integers: set[str]
 ) -> Iterator[Node]:
-    """Yield the operators of a graph, which get different names.
+    """Yield the operators of a graph, with unique node names.
 
     Args:
         onnx: Package onnx.
@@ -384,7 +384,7 @@ def _with_states(
     starts: dict[str, Array],
     following: dict[str, str],
 ) -> Iterator[Node]:
-    """Yield the nodes; recurrent operators with a constant initial state get a state as input.
+    """Yield the nodes, with state inputs for recurrent operators with a constant initial state.
 
     Args:
         nodes: Nodes.
@@ -417,7 +417,7 @@ def _with_states(
 def _state_pairs(
     inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]]
 ) -> dict[str, str]:
-    """Return the outputs NAME_out by the inputs NAME_in with the same number of elements."""
+    """Return the pairs of an input NAME_in and an output NAME_out of equal size, as a mapping."""
     pairs = ((name, re.sub(r"in$", "out", name)) for name in inputs if name.endswith("_in"))
     return {
         name: result
@@ -470,7 +470,7 @@ def _without_constant_nodes(
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return different identifiers of ports for names of a network."""
+    """Return a unique port name, an identifier, for each name in a network."""
     made: dict[str, str] = {}
     for name in names:
         text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "signal"

@@ -54,7 +54,7 @@ class Noise(Block):
     the sample index and the element index (`noise_word`). `seed` is an integer from 0 to 2^52 - 1.
 
     All operations are exact or have a fixed order, and no operation calls the C mathematical
-    library. The values are therefore bit-identical in every execution form and on every machine.
+    library. The values are therefore bit-identical in all forms of execution and on all machines.
 
     To approximate continuous white noise with the two-sided power spectral density S, set the
     deviation to sqrt(S / sample_time).
@@ -140,7 +140,7 @@ def noise_word(seed: int, k: Any, stream: int) -> Any:
 
 
 def _word(value: Any) -> Any:
-    """Return a nonnegative integer modulo 2^26, as a float or a traced value."""
+    """Return a nonnegative integer modulo 2^26; the integer is a float or a traced value."""
     return value - np.floor(value * (1.0 / _WORD)) * _WORD
 
 
@@ -249,7 +249,7 @@ class Encoder(Block):
     def sampled(self) -> tuple[Port, ...]:
         """Sampled state ports for q_meas, qd_meas, and `primed`.
 
-        `primed` is 0 before the first sample, and then 1.
+        `primed` is 0 before the first sample and 1 afterwards.
         """
         return (*self.outputs, Port("primed", (), "1", "1 after the first sample, else 0", 0.0))
 

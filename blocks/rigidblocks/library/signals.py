@@ -340,7 +340,7 @@ def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
 def _signal_ports(
     letter: str, sizes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
 ) -> tuple[Port, ...]:
-    """Return a port for each signal in a vector, with the names `letter`1, `letter`2, ...
+    """Return ports for the signals in a vector, named `letter`1, `letter`2, ...
 
     Args:
         letter: First letter of the names.
@@ -573,7 +573,7 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _ages(self) -> float:
-        """Delay as a multiple of the sample time."""
+        """Delay, divided by the sample time."""
         return float(self.delay / self.sample_time)
 
     @property
@@ -592,7 +592,7 @@ class TransportDelay(DelayedSignal):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for the last n samples, and for the time of the last sample [s]."""
+        """Sampled state ports for the last n samples and the time of the latest sample [s]."""
         return (*self._buffer, Port("t_last", (), "s", "time of the last sample", 0.0))
 
     def update(self, t: Any, x: Record, u: Record) -> Values:
@@ -608,7 +608,7 @@ class TransportDelay(DelayedSignal):
 
 @dataclass(frozen=True, eq=False)
 class RateTransition(DelayedSignal):
-    """Signal transfer between parts with the sample times `source_time` and `target_time` [s].
+    """Transfer of a signal between parts with the sample times `source_time` and `target_time` [s].
 
     The output does not depend on the order in which the parts step. The sample time of the block
     is the longer of the two times. If the source has the longer sample time, the block delays the

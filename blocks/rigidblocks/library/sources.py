@@ -339,7 +339,7 @@ def _cubic_spline(t: Array, y: Array) -> Array:
 
 
 def _quintic_spline(t: Array, y: Array) -> Array:
-    """Return the coefficients (n, 6, k - 1) of the quintic spline that is at rest at its ends.
+    """Return the coefficients (n, 6, k - 1) of the quintic spline from rest to rest.
 
     The velocities v and accelerations a of the points make the third and fourth derivatives, the
     jerk j and the snap s, continuous. A segment of duration h and distance D has at its ends:

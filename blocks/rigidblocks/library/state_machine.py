@@ -77,7 +77,7 @@ class StateMachine(Block):
     time of the transition. Timers and actions refer to this time, so the durations of a sequence do
     not depend on the sample time. The located time is exact if the compared values are linear in
     time. Otherwise it has the error of linear interpolation. The outputs change at the next sample.
-    In one sample, the machine makes at most as many transitions as it has states, and at most 8.
+    Per sample, the number of transitions is at most the number of states, and at most 8.
 
     Guards and values are Python expressions with + - * /, abs, min and max. A guard consists of
     comparisons (< <= > >=), `and`, `or` and `not`. A name in place of a comparison is true if its
@@ -172,7 +172,7 @@ class StateMachine(Block):
 
     @cached_property
     def _assignments(self) -> tuple[list[dict[str, Function]], ...]:
-        """Functions of the outputs and entry actions of each state, and of each transition."""
+        """Compiled outputs and entry actions of the states, and actions of the transitions."""
         states = [(f"state '{one.name}'", one) for one in self.state_list]
         return (
             [self._compile_values(text, one.outputs) for text, one in states],
@@ -206,7 +206,7 @@ class StateMachine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Ports of the active state, its timer, the outputs of the states, and the variables."""
+        """Output ports for the active state, its timer, the variables and the state outputs."""
         names = ", ".join(f"{k} {one.name}" for k, one in enumerate(self.state_list, 1))
         return (
             Port("state", (), "1", f"active state: {names}", 1.0),
@@ -221,7 +221,7 @@ class StateMachine(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Ports of the outputs, of the time of the last sample, and of its inputs."""
+        """Sampled state ports for the outputs, and the time and inputs of the last sample."""
         n = len(self.input_names)
         units = tuple(port.units[0] for port in self.inputs)
         previous = (Port("previous", (n,), units, "inputs at the last sample", np.zeros(n)),)
@@ -280,7 +280,7 @@ class StateMachine(Block):
     def _enter(
         self, state: Any, fires: Any, values: Mapping[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the variables after the entry action of `state`, if a transition fires."""
+        """Return the variables; if a transition fires, after the entry action of `state`."""
         found = {**values, **variables, "elapsed": 0.0}
         for k, entry in enumerate(self._assignments[1], 1):
             found = _assign(entry, select(fires, _as_number(_is_equal(state, k)), 0.0), found)
@@ -295,7 +295,7 @@ class StateMachine(Block):
         entered: Any,
         variables: dict[str, Any],
     ) -> Values:
-        """Return the sampled states at the time t; `values` contains inputs and parameters."""
+        """Return the sampled states at the time t; `values` contains the inputs and parameters."""
         known = {**values, **variables, "time": t, "elapsed": t - entered}
         outputs = {name: getattr(x, name) for name in self._output_names}
         for k, functions in enumerate(self._assignments[0], 1):
@@ -339,7 +339,7 @@ def _as_number(condition: Any) -> Any:
 def _assign(
     functions: Mapping[str, Function], condition: Any, values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `values` after the assignments in their order, if the condition holds."""
+    """Apply assignments to `values` in order if the condition holds; return the new values."""
     found = dict(values)
     for name, function in functions.items():
         found[name] = select(condition, function(found), found[name])
@@ -370,7 +370,8 @@ def first_fraction(
         begin: Values by name at the start of the interval.
         close: Values by name at the end of the interval.
         whole: Values by name at the last sample, if the interval begins at a transition after this
-            sample. A comparison that becomes false at this transition is then false.
+            sample. A comparison that the transition itself makes false counts as false in the
+            interval.
     """
     first: Any = NEVER
     for conjunction in guard:
@@ -393,10 +394,10 @@ def _true_span(
     close: Mapping[str, Any],
     whole: Mapping[str, Any] | None,
 ) -> Any:
-    """Return the ends (low, high) of the part of an interval in which a comparison is true.
+    """Return the start and end fractions of the subinterval in which a comparison is true.
 
-    `begin`, `close` and `whole` are the values of `first_fraction`. If the comparison is false in
-    the whole interval, or a value is NaN, the function returns (NEVER, 0).
+    `begin`, `close` and `whole` are the arguments of `first_fraction`. If the comparison is false
+    in the whole interval, or a value is NaN, the result is (NEVER, 0).
     """
     g0, g1 = one.margin(begin), one.margin(close)
     change = g1 - g0
@@ -495,7 +496,7 @@ def _value_function(node: ast.expr, known: tuple[str, ...], where: str) -> Funct
 def _normal_form(
     node: ast.expr, is_negated: bool, known: tuple[str, ...], where: str
 ) -> list[list[Comparison]]:
-    """Return the disjunctive normal form of a guard, or of its negation."""
+    """Return the disjunctive normal form of a guard, or if `is_negated`, of its negation."""
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _normal_form(node.operand, not is_negated, known, where)
     if isinstance(node, ast.BoolOp):

@@ -35,7 +35,7 @@ _PER = ("1/s2", "1/s")
 
 
 def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[Port, ...]:
-    """Return the input ports of the reference pose and velocity of a frame, in base coordinates.
+    """Return the input ports for the reference pose and velocity of a frame, in base coordinates.
 
     If these inputs are not connected, the reference is the pose of the frame at q0 (nq,), at rest.
     If `rotation` is False, the ports of the rotation are omitted.
@@ -56,7 +56,7 @@ def _goal_ports(model: Model, frame: Frame, q0: Array, rotation: bool) -> tuple[
 
 
 def _goal_error(u: Record, X: Transform, rotation: bool) -> Array:
-    """Return the error between the reference pose in u and the frame pose X, in base coordinates.
+    """Return the error from the frame pose X to the reference pose in u, in base coordinates.
 
     The error is the pose error (6,), or without `rotation` the position error (3,) [m].
     """
@@ -81,8 +81,8 @@ class InverseKinematics(Block):
     of the frame. If J has full rank, the error decreases as exp(-gain t). In singular
     configurations, the damping limits the velocities.
 
-    A joint does not move beyond its limit `lower` or `upper` (nv,) [rad or m]. While a joint is at
-    a limit, the other joints minimize the error.
+    Joints do not move beyond the position limits `lower` and `upper` (nv,) [rad or m]. While a
+    joint is at a limit, the other joints minimize the error.
 
     If `rotation` is False, the orientation of the frame is free. `q0` is the initial configuration,
     by default the neutral configuration. All joints must have a single degree of freedom.

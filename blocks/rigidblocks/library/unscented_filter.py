@@ -16,7 +16,7 @@ _ZERO_PIVOT = 1e-14  # relative rounding error of the pivots of a singular covar
 
 @dataclass(frozen=True, eq=False)
 class UnscentedKalmanFilter(KalmanFilter):
-    """Unscented Kalman filter for any plant, without the Jacobians of its motion.
+    """Unscented Kalman filter for any plant, which needs no Jacobians of the plant motion.
 
         X_0 = x
         X_i = x +- alpha sqrt(n + kappa) L_i
@@ -122,7 +122,7 @@ class UnscentedKalmanFilter(KalmanFilter):
         return 0.5 / (self.alpha**2 * (self._size + self.kappa))
 
     def _sigma_points(self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array) -> Array:
-        """Return the sigma points (2 n + 1, n) on the constraints of the plant."""
+        """Return the sigma points (2 n + 1, n), projected onto the plant constraints."""
         points = sigma_points(estimate, P, self._weight)
         if not self._model.has_projection:
             return points
@@ -164,7 +164,7 @@ def sigma_points(x: Array, P: Array, weight: float) -> Array:
 
 
 def unscented_moments(Y: Array, weight: float, centre: float) -> tuple[Array, Array]:
-    """Return mean (m,) and covariance (m, m) of moved sigma points Y (2 n + 1, m).
+    """Return the mean (m,) and covariance (m, m) of transformed sigma points Y (2 n + 1, m).
 
         m = w sum(Y_i - Y_0)
         P = w sum((Y_i - Y_0) (Y_i - Y_0)^T) + c m m^T
