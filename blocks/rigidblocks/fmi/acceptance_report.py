@@ -23,7 +23,7 @@ STACK = 8 << 20  # stack size [bytes] of the thread that measures the stack dept
 
 
 class Entry(NamedTuple):
-    """Line of an acceptance report, with a subject, a result and a verdict.
+    """Line of an acceptance report: the checked subject, the result as text, and the verdict.
 
     `well` is True if the result is acceptable.
     """
@@ -43,9 +43,10 @@ def acceptance(path: str | Path, dt: float = 1e-3) -> tuple[Entry, ...]:
     - the code size, and the imported functions that allocate memory,
     - the operation count, if rigidblocks generated the sources.
 
-    If the FMU has only sources for this platform and a compiler is installed, the function compiles
-    the sources. Stack depth, heap growth and code size are measured for FMI 2.0 FMUs with a Linux
-    binary for this machine. For other FMUs, the report says that these values are not measured.
+    If the FMU contains only sources for this platform, the function compiles them, provided that a
+    compiler is installed. Stack depth, heap growth and code size are measured for FMI 2.0 FMUs with
+    a Linux binary for this machine. For other FMUs, the report says that these values are not
+    measured.
 
     Args:
         path: FMU file.
@@ -136,7 +137,7 @@ def _run(folder: str, dt: float) -> Entry:
 
 
 def _operations(sources: Path) -> Iterator[Entry]:
-    """Yield a report line: the operation count of model.h. Yield nothing without this file."""
+    """Yield a report line with the operation count in model.h, if this file exists."""
     model = sources / "model.h"
     if model.exists():
         text = model.read_text()
@@ -175,7 +176,7 @@ def _sections(data: bytes) -> dict[str, tuple[int, int]]:
 
 
 def _undefined_symbols(data: bytes, sections: dict[str, tuple[int, int]]) -> Iterator[str]:
-    """Yield the names of the symbols that an ELF file imports from other libraries."""
+    """Yield the names of the symbols that an ELF file imports from shared libraries."""
     if not {".dynsym", ".dynstr"} <= sections.keys():
         return
     (at, size), (strings, _) = sections[".dynsym"], sections[".dynstr"]
@@ -189,7 +190,7 @@ def _undefined_symbols(data: bytes, sections: dict[str, tuple[int, int]]) -> Ite
 
 
 def _steps(folder: str, description: Any, name: str, dt: float) -> Iterator[Entry]:
-    """Measure time, heap growth and stack depth in steps of an FMI 2.0 FMU; yield report lines.
+    """Measure time, heap growth and stack depth of steps of an FMI 2.0 FMU; yield report lines.
 
     `dt` is the communication step [s].
     """
@@ -232,14 +233,14 @@ def _measure_steps(fmu: Any, dt: float) -> Iterator[Entry]:
 
 
 def _step_time(step: Callable[[], None]) -> float:
-    """Execute a step, and return its duration [us]."""
+    """Return the duration of one step [us]."""
     start = time.perf_counter_ns()
     step()
     return (time.perf_counter_ns() - start) / 1e3
 
 
 def _heap_growth(step: Callable[[], None]) -> int | None:
-    """Execute steps and return the heap growth over `STEPS` steps [bytes].
+    """Return the heap growth over `STEPS` steps [bytes].
 
     A growth of less than one byte per step counts as zero. The result is None if the C library does
     not have mallinfo2.
@@ -268,11 +269,11 @@ _MALLINFO = [
 
 
 def _stack(fmu: Any, t: float, dt: float) -> int | None:
-    """Execute a step at time t [s] and return its stack depth [bytes].
+    """Return the stack depth [bytes] of a step at the time t [s].
 
-    The step runs in its own thread. The function fills the stack below the call with zeros, steps
-    the FMU, and finds the lowest address with a value other than zero. The result is None on
-    machines other than x86-64 Linux, or if the measurement fails.
+    The step runs in a separate thread. The function fills the stack below the call with zeros,
+    steps the FMU, and finds the lowest address with a nonzero value. The result is None on machines
+    other than x86-64 Linux, or if the measurement fails.
     """
     if platform.machine() != "x86_64" or platform.system() != "Linux":
         return None

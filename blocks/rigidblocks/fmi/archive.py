@@ -15,7 +15,7 @@ _EARLIEST = (1980, 1, 1, 0, 0, 0)  # earliest time that a zip archive supports
 
 
 def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bool = False) -> Path:
-    """Write a zip archive whose bytes depend only on its content.
+    """Write a zip archive whose bytes depend only on the archived files.
 
     The files in the archive are sorted by name and have no time stamps. The archive replaces an
     existing file atomically. If `deflate` is True, the bytes also depend on the version of zlib.
@@ -58,7 +58,7 @@ def write_archive(path: str | Path, content: Mapping[str, bytes], *, deflate: bo
 
 
 def package_sources(folder: str | Path) -> dict[str, bytes]:
-    """Map the paths of all files of a package, except compiled files, to contents (bytes)."""
+    """Return the contents (bytes) of all files of a package except compiled files, by path."""
     files = (
         path
         for path in sorted(Path(folder).rglob("*"))
@@ -126,7 +126,7 @@ def add_source_files(description: str, main: str) -> str:
 
 
 def license_text(headers: Mapping[str, str]) -> str:
-    """Return the license texts for the C code in an FMU; `headers` maps FMI headers to texts."""
+    """Return the licenses of the C code in an FMU; `headers` maps FMI header names to texts."""
     header = next(text for _, text in sorted(headers.items()))
     notice = header[header.index("Copyright") : header.index("*/", header.index("Copyright"))]
     names = ", ".join(sorted(headers))
@@ -137,7 +137,7 @@ def license_text(headers: Mapping[str, str]) -> str:
 
 
 def own_license() -> str:
-    """Return the license text for rigidblocks, including its C code."""
+    """Return the license text of rigidblocks, including the C code of rigidblocks."""
     return files("rigidblocks").joinpath("c/license.txt").read_text()
 
 

@@ -11,8 +11,8 @@ Formulas are the indented lines of a docstring. Their notation is also readable 
 - `[a, b; c, d]` and `[[a, b], [c, d]]` are matrices, `x[k]` is a sample of x,
 - two spaces separate formulas from text on the same line.
 
-Single letters and names of Greek letters are symbols. A longer name is displayed unchanged. The
-name of a port, a parameter or a function is a variable, and any other name is a word.
+Single letters and names of Greek letters are displayed as symbols, longer names unchanged. The name
+of a port, a parameter or a function is a variable; any other name is a word.
 """
 
 import re
@@ -78,8 +78,8 @@ class _Token:
 class _Piece:
     """Element of a formula row as MathML.
 
-    `kind` is factor, word, product, operator, or the type of a bracket: group, matrix or size.
-    For a bracket, `inner` contains the rows of cells as MathML.
+    `kind` is factor, word, product or operator. For a bracket, `kind` is group "(", matrix "[" or
+    size "|", and `inner` contains the rows of cells as MathML.
     """
 
     html: str
@@ -157,7 +157,7 @@ def _tokens(text: str) -> Iterator[_Token]:
 
 
 class _Reader:
-    """Parser of a formula, which stores the position of the next token."""
+    """Parser of one formula, with the position of the next token as its state."""
 
     def __init__(self, tokens: list[_Token], names: Collection[str]) -> None:
         self.tokens, self.names, self.place = tokens, names, 0
@@ -175,9 +175,9 @@ class _Reader:
         return self.peek(-1)
 
     def row(self, closing: str) -> list[_Piece]:
-        """Read the symbols and operators up to the closing bracket or a separator (, or ;).
+        """Parse the symbols and operators up to the closing bracket or a separator (, or ;).
 
-        If `closing` is "", the row ends with the formula.
+        If `closing` is "", the row extends to the end of the formula.
         """
         pieces = list[_Piece]()
         ends = {"", closing, ",", ";"} if closing else {""}
@@ -188,7 +188,7 @@ class _Reader:
         return pieces
 
     def append_next(self, pieces: list[_Piece]) -> list[_Piece]:
-        """Read the next symbol or operator; return the row `pieces` extended by this element."""
+        """Parse the next symbol or operator; return the row `pieces` extended by this element."""
         token, after = self.peek(), bool(pieces) and pieces[-1].kind in _FACTORS
         if token.text == "/":
             return self.append_fraction(pieces)
@@ -234,7 +234,7 @@ class _Reader:
         return [*pieces[:begin], _Piece(html, "factor")]
 
     def factor(self) -> _Piece:
-        """Read a symbol, number, word or bracket with its superscripts and arguments."""
+        """Parse a symbol, number, word or bracket with its superscripts and arguments."""
         piece = self.atom()
         while piece.kind != "word" and self.peek().tight:
             token = self.peek()
@@ -252,7 +252,7 @@ class _Reader:
         return piece
 
     def superscript(self, piece: _Piece) -> _Piece:
-        """Read an exponent, prime or sign, and return `piece` with this superscript."""
+        """Parse an exponent, prime or sign; return `piece` with this superscript."""
         sign = self.take().text
         above = f"<mo>{_OPERATORS.get(sign, sign)}</mo>"
         if sign == "^":
@@ -317,7 +317,7 @@ def _fence(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> st
 
 
 def _name_piece(name: str, names: Collection[str], called: bool) -> _Piece:
-    """Convert a name to MathML, as a function, symbol, variable or word.
+    """Convert a name to the MathML of a function, symbol, variable or word.
 
     `names` contains port and parameter names. `called` is True if an argument or exponent follows.
     """
@@ -372,7 +372,7 @@ def _single_element(pieces: list[_Piece]) -> str:
 
 
 def _space_between(left: _Piece, right: _Piece) -> str:
-    """Return the MathML of the space between two adjacent elements of a formula."""
+    """Return the MathML of the space between two adjacent formula elements."""
     kinds = {left.kind, right.kind}
     if kinds == {"factor"}:
         return _THIN

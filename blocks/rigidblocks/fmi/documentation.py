@@ -171,7 +171,7 @@ def _section_as_list(section: re.Match[str]) -> str:
 
 
 def names(block: Block) -> frozenset[str]:
-    """Return the port and field names of a block. Formulas display these names as variables."""
+    """Return the port and field names of a block, which formulas display as variables."""
     ports = (*block.inputs, *block.outputs, *block.states, *block.sampled, *block.parameters)
     return frozenset(port.name for port in ports) | {*getattr(block, "__dataclass_fields__", ())}
 
@@ -245,7 +245,7 @@ def _range(port: Port) -> str:
 
 
 def _wiring(run: ReferenceRun) -> Iterator[str]:
-    """Yield the HTML section about direct feedthrough, delays and conventions of the ports."""
+    """Yield the HTML section about direct feedthrough, delays, indices and frames of ports."""
     pairs, block = feedthrough(run.evaluator), run.memory.block
     yield "<h2>Connections</h2><ul>"
     for output in block.outputs:
@@ -262,7 +262,7 @@ def _wiring(run: ReferenceRun) -> Iterator[str]:
 
 
 def _limits(block: Block) -> Iterator[str]:
-    """Yield the HTML section about the general limitations, and the limitations of a robot."""
+    """Yield the HTML section about limits of use; robot blocks have additional limits."""
     rules = _LIMITS if not _is_robot(block) else (*_LIMITS, _ROBOT_LIMITS)
     yield "<h2>Limits of use</h2><ul>"
     yield from (f"<li>{rule}</li>" for rule in rules)
@@ -307,10 +307,10 @@ def _integration_text(run: ReferenceRun) -> str:
 
 
 def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
-    """Return an upper bound of the number of arithmetic operations in a communication step.
+    """Return an upper bound of the operation count of a communication step.
 
-    The bound covers `bound` attempted inner steps, one final step without error control, the update
-    of the sampled states, and the outputs.
+    The bound includes `bound` trial steps, a final step without error control, the update of the
+    sampled states, and the computation of the outputs.
     """
 
     def operations(name: str) -> int:
@@ -324,7 +324,7 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
 
 
 def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
-    """Yield the operation count of one attempted inner step for each step type of `method`.
+    """Yield the operation count of a trial step for each step type of `method`.
 
     The step types are explicit, linearly implicit and collocation.
     """

@@ -40,21 +40,22 @@ class ExportOptions(IntegrationOptions, total=False):
         bundle: True to include rigidblocks in a Python FMU.
         metadata: Author, version, copyright, license and description.
         deflate: True to compress the archive; its bytes then depend on the version of zlib.
-        page: True to add a page that simulates the robot to the documentation; requires ziglang.
+        page: True to add an interactive page to the documentation, which simulates the robot;
+            requires ziglang.
         xcp: Port or address, such as 127.0.0.1:5555, for measurement and calibration tools
             (FMI-LS-XCP); None for no XCP server.
-        arrays: True for array variables in FMI 3.0. False for scalar variables such as q[1], if an
-            importer does not support arrays.
+        arrays: True for array variables in FMI 3.0. False for scalar variables such as q[1], for
+            importers without support of arrays.
         output_derivatives: Highest order of the time derivatives of the outputs, 0 to 2, that a
             native FMU provides in co-simulation. None for the default of `native_fmu`.
-        interval: Clock interval [s] of an FMI 3.0 FMU for scheduled execution; None for an
-            FMU for co-simulation and model exchange.
+        interval: Clock interval [s] of an FMI 3.0 FMU for scheduled execution. None: the FMU
+            supports co-simulation and model exchange.
         clock: "periodic" or "triggered" for an FMI 3.0 input clock that triggers the samples of a
-            sampled block in event mode. None: the FMU triggers its samples.
+            sampled block in event mode. None: the FMU itself triggers its samples.
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
         resizable: True for FMI 3.0 arrays with a resizable last dimension. A structural parameter
-            sets the size of this dimension, up to its size in the block.
+            sets the size of this dimension, at most the size in the block.
     """
 
     bundle: bool
@@ -114,8 +115,8 @@ def export_fmu(
             default only this machine.
         tunable: Names of the tunable parameters of the FMU; by default all. The other parameters
             are constants.
-        name: Model identifier; by default the script's class, the block's type, or the name of the
-            file for a system.
+        name: Model identifier. Default: the class name of the script or block; for a system, the
+            file name.
         dt: Communication step of a system [s].
         order: Stepping order of the parts of a system, "gauss-seidel" or "jacobi".
         **options: Integration of a block (`method`, `h`, `rtol`, `atol`, `max_inner_steps`, by
@@ -164,14 +165,14 @@ def export_fmu(
         fmu = _python_fmu(source, path, (dt, order), changes, packaging)
         return _add_page_of(fmu, source, dt, deflate) if page else fmu
     _refuse({"bundle": bundle or None}, "only a Python FMU supports")
-    made = _block_of(source, dt, order)
+    defaults = _block_of(source, dt, order)
     fmu = native_fmu(
-        made.block,
+        defaults.block,
         path,
-        name=made.name if name is None else name,
-        method=method_of(method or made.method, rtol, atol, max_inner_steps),
-        h=made.h if h is None and method is None else h,
-        tunable=made.tunable if tunable is None else tuple(tunable),
+        name=defaults.name if name is None else name,
+        method=method_of(method or defaults.method, rtol, atol, max_inner_steps),
+        h=defaults.h if h is None and method is None else h,
+        tunable=defaults.tunable if tunable is None else tuple(tunable),
         fmi=fmi,
         platforms=() if target == "source" and platforms is None else platforms,
         sources=target == "source",
@@ -201,10 +202,11 @@ def _python_fmu(
     changes: dict[str, Any],
     packaging: dict[str, Any],
 ) -> Path:
-    """Build the Python FMU of a script, a block or a system, and return its path.
+    """Build the Python FMU of a script, a block or a system; return the path of the FMU.
 
-    A block or system is pickled, and a generated script loads it. `steps` contains the
-    communication step [s] and the stepping order of a system.
+    A generated script loads the pickled block or system. `steps` contains the communication step
+    [s] and the stepping order of a system. `changes` and `packaging` are the options of the
+    integration and of the archive.
     """
     if isinstance(source, str | Path):
         _refuse(changes, "a script defines its FMU: it does not support")
@@ -226,10 +228,11 @@ def _add_page_of(
 def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> None:
     """Add an interactive page that simulates a block or system to the documentation of its FMU.
 
-    The communication step of the page is `dt` [s], by default 1 ms. index.html links to the page.
+    The page simulates with the communication step `dt` [s], by default 1 ms. The file index.html
+    links to the page.
 
     Raises:
-        ValueError: `simulation_page` does not support the block, for example because it is not a
+        ValueError: `simulation_page` does not support the block, for example a block that is not a
             robot.
     """
     from rigidblocks.view.simulation_page import simulation_page  # needs an optional package
@@ -244,7 +247,7 @@ def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool)
 
 
 def _system_of(block: Block) -> System:
-    """Return a system with one block; inputs without a start value start at zero."""
+    """Return a system that contains one block; inputs without a start value start at zero."""
     system = System()
     start = {port.name: np.zeros(port.shape) for port in block.inputs if port.start is None}
     system.add("robot", block, start=start)
@@ -252,7 +255,7 @@ def _system_of(block: Block) -> System:
 
 
 @dataclass(frozen=True, eq=False)
-class _Made:
+class _BlockDefaults:
     """Block to export, with the default values of the export options."""
 
     block: Block
@@ -262,27 +265,31 @@ class _Made:
     tunable: tuple[str, ...] | None = None
 
 
-def _block_of(source: Block | System | str | Path, dt: float | None, order: str | None) -> _Made:
+def _block_of(
+    source: Block | System | str | Path, dt: float | None, order: str | None
+) -> _BlockDefaults:
     if isinstance(source, Block):
-        return _Made(source)
+        return _BlockDefaults(source)
     if isinstance(source, System):
         if dt is None:
             raise ValueError("a System needs the co-simulation step dt [s] of its FMU")
         check_numbers({"dt": dt})
-        return _Made(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
+        return _BlockDefaults(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
     script = slave_of(source)
-    return _Made(script.memory.block, script.name, script.method, script.h, script.memory.tunable)
+    return _BlockDefaults(
+        script.memory.block, script.name, script.method, script.h, script.memory.tunable
+    )
 
 
-def _object_script(made: _Made, folder: Path, changes: Mapping[str, Any]) -> Script:
+def _object_script(defaults: _BlockDefaults, folder: Path, changes: Mapping[str, Any]) -> Script:
     """Write an FMU script for a block to `folder`, and return its content.
 
     `changes` contains the export options that replace the default options of the block.
     """
     given = {key: value for key, value in changes.items() if value is not None}
-    name = model_identifier(given.pop("name", type(made.block).__name__))
-    options = {"method": made.method, "h": made.h, "tunable": None} | given
-    return object_script(folder, name, made.block, options)
+    name = model_identifier(given.pop("name", type(defaults.block).__name__))
+    options = {"method": defaults.method, "h": defaults.h, "tunable": None} | given
+    return object_script(folder, name, defaults.block, options)
 
 
 def _check(source: object, path: str | Path, target: str) -> None:

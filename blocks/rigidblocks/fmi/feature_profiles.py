@@ -24,7 +24,7 @@ _ELEMENTS = {  # types of variables
 
 
 class Support(StrEnum):
-    """Presence of a feature in an FMU: yes, no or not applicable."""
+    """Support of a feature by an FMU: yes, no or not applicable."""
 
     YES = "yes"
     NO = "no"
@@ -40,7 +40,7 @@ class Need(StrEnum):
 
 @dataclass(frozen=True)
 class Description:
-    """Model description and file names of an FMU.
+    """Model description of an FMU, and names of the files in the FMU.
 
     Attributes:
         root: Root element of modelDescription.xml.
@@ -98,9 +98,9 @@ def _has_type(tag: str, causalities: Iterable[str]) -> Test:
 
 
 def _has_arrays(causalities: Iterable[str], sized_by: Callable[[Any, Description], bool]) -> Test:
-    """Return a predicate that searches an FMU for an array dimension that satisfies `sized_by`.
+    """Return a predicate that is True for an FMU with an array dimension that satisfies `sized_by`.
 
-    The search considers only arrays with one of the given causalities.
+    The predicate considers only arrays with one of the given causalities.
     """
     return lambda fmu: any(
         sized_by(dimension, fmu)
@@ -304,8 +304,8 @@ def profile_matrix(path: str | Path) -> Matrix:
     """Compare the features of an FMU with the feature profiles of the FMI project.
 
     If an FMU does not have an interface type, the features of this interface type are not
-    applicable, and no profile counts them as missing. FMI 3.0 features are missing in every FMU of
-    FMI 2.0.
+    applicable, and no profile counts them as missing. FMI 3.0 features are missing in all FMI 2.0
+    FMUs.
 
     Args:
         path: FMI 2.0 or 3.0 FMU file.

@@ -38,9 +38,10 @@ def export_container(
     order form one native FMU. The container variables are the outputs, open inputs and parameters
     of the parts, named `part.port`.
 
-    If the connections form a loop, the container may compute an output with direct feedthrough
-    before one of its inputs. An example is `qdd` of a plant. The initial value of this output then
-    does not depend on the input. The package fmu-manipulation-toolbox creates the container.
+    If the connections form a loop, the initialization may compute an output with direct
+    feedthrough, such as `qdd` of a plant, before one of its inputs. The initial value of this
+    output then does not depend on this input. The package fmu-manipulation-toolbox creates the
+    container.
 
     Args:
         system: System with at least one FMU of version 2.0.
@@ -63,13 +64,13 @@ def export_container(
     path = Path(path)
     with tempfile.TemporaryDirectory() as folder:
         files = dict(_files(wiring, Path(folder), dt, platforms))
-        made = toolbox.FMUContainer(name or path.stem, folder, fmi_version=2)
+        container = toolbox.FMUContainer(name or path.stem, folder, fmi_version=2)
         for file in dict.fromkeys(files.values()):
-            made.get_fmu(file)
-        _wire(made, wiring, files)
+            container.get_fmu(file)
+        _wire(container, wiring, files)
         whole = Path(folder, "whole", path.name)
         whole.parent.mkdir()
-        made.make_fmu(whole.resolve(), step_size=dt)
+        container.make_fmu(whole.resolve(), step_size=dt)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(whole.read_bytes())
     return path
@@ -119,9 +120,9 @@ def _files(
 
 
 def _groups(wiring: Wiring) -> Iterator[list[str]]:
-    """Group the parts so that each group becomes one FMU; yield the part names of each group.
+    """Yield the part names of each group of parts that becomes one FMU.
 
-    A group contains one FMU part, or consecutive blocks. The groups are in initialization
+    A group consists of one FMU part, or of consecutive blocks. The groups are in initialization
     order, so the initial values of a group depend only on earlier groups.
     """
     order = dict.fromkeys(wiring.initialization_order)
@@ -131,7 +132,7 @@ def _groups(wiring: Wiring) -> Iterator[list[str]]:
 
 
 def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
-    """Return a system with the block parts `ours` and the connections between these parts.
+    """Return a system of the block parts `ours`, with the connections between them.
 
     Inputs with a connection from another part become open inputs of the system.
     """
@@ -147,41 +148,41 @@ def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
     return inner
 
 
-def _wire(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
-    """Add the connections, exposed variables and start values to the container object `made`.
+def _wire(container: Any, wiring: Wiring, files: dict[str, str]) -> None:
+    """Add the connections, exposed variables and start values to the container FMU.
 
     `files` contains the FMU file name of each part.
     """
-    _link(made, wiring, files)
+    _link(container, wiring, files)
     for part in wiring.parts.values():
         for port in part.component.outputs:
             for (file, variable), shown in _exposed_variables(part, port, files):
-                made.add_output(file, variable, shown)
+                container.add_output(file, variable, shown)
         if isinstance(part.component, Fmu):
-            _start(made, part, files)
+            _start(container, part, files)
     for name, port in wiring.open_inputs:
         for (file, variable), shown in _exposed_variables(wiring.parts[name], port, files):
-            made.add_input(shown, file, variable)
+            container.add_input(shown, file, variable)
     for part in wiring.parts.values():
         component: Any = part.component
         for port in component.parameters:
             for (file, variable), shown in _exposed_variables(part, port, files):
-                made.add_input(shown, file, variable)
+                container.add_input(shown, file, variable)
 
 
-def _link(made: Any, wiring: Wiring, files: dict[str, str]) -> None:
-    """Add the connections between different FMUs to the container object `made`."""
+def _link(container: Any, wiring: Wiring, files: dict[str, str]) -> None:
+    """Add the connections between different FMUs to the container FMU."""
     for (a, y), (b, u), start, to, *_ in wiring.connections:
         if isinstance(wiring.parts[a].component, Block) and files[a] == files[b]:
             continue
         sources = _ends(wiring.parts[a], wiring.parts[a].output(y), files)
         targets = _ends(wiring.parts[b], wiring.parts[b].input(u), files)
         for i, j in zip(start, to, strict=True):
-            made.add_link(*sources[i], *targets[j])
+            container.add_link(*sources[i], *targets[j])
 
 
 def _exposed_variables(part: Part, port: Port, files: dict[str, str]) -> Iterator[tuple[End, str]]:
-    """Yield (FMU file, FMU variable) and the container variable for each element of a port."""
+    """Yield pairs ((FMU file, FMU variable), container variable) for the elements of a port."""
     names = (f"{part.name}.{element}" for element in port.element_names)
     return zip(_ends(part, port, files), names, strict=True)
 
@@ -193,12 +194,12 @@ def _ends(part: Part, port: Port, files: dict[str, str]) -> list[End]:
     return [(files[part.name], name) for name in names]
 
 
-def _start(made: Any, part: Part, files: dict[str, str]) -> None:
-    """Add the start values of an FMU part to the container object `made`."""
+def _start(container: Any, part: Part, files: dict[str, str]) -> None:
+    """Add the start values of an FMU part to the container FMU."""
     component: Any = part.component
     for port in (*component.inputs, *component.parameters, *component.states):
         if port.name in part.start:
             values = np.ravel(part.start[port.name]).tolist()
             for (file, variable), value in zip(_ends(part, port, files), values, strict=True):
                 text = repr(value) if port.type in REAL else str(int(value))
-                made.add_start_value(file, variable, text)
+                container.add_start_value(file, variable, text)

@@ -55,7 +55,7 @@ Unknowns = tuple[str, Iterable[Variable], Callable[[Variable], Iterable[Variable
 class Metadata:
     """User-defined attributes of a model description, such as the author and the version.
 
-    The model description omits attributes that are None. The default of `description` is the first
+    The model description omits attributes that are None. By default, `description` is the first
     line of the block's docstring.
     """
 
@@ -130,7 +130,7 @@ def model_description3(
         inner_step: Step size of the integrator [s], if it is fixed.
         xcp: Address of the XCP server of the FMU.
         output_order: Highest order of output derivatives.
-        interval: Clock interval [s] of an FMU for scheduled execution, or None.
+        interval: Clock interval [s] for scheduled execution; None for other interface types.
         clock: Type of the sampling clock, "periodic" or "triggered", or None.
 
     Returns:
@@ -205,7 +205,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns for the element ModelStructure, for example the outputs."""
+        """Return the lists of unknowns in the element ModelStructure, such as Outputs."""
 
     @abstractmethod
     def add_unknowns(
@@ -237,7 +237,7 @@ class _Writer2(_Writer):
 
     @property
     def scalars(self) -> tuple[Variable, ...]:
-        """Return all scalar variables. For model exchange, add the state derivatives."""
+        """Return all scalar variables; for model exchange, these include the state derivatives."""
         return (*self.variables.all, *self.rates)
 
     @property
@@ -313,7 +313,7 @@ class _Writer3(_Writer):
 
     @cached_property
     def owners(self) -> dict[int, "ArrayVariable"]:
-        """Map the index of each scalar variable to the array variable that contains it."""
+        """Return the array variable that contains each scalar variable, by index of the scalar."""
         return {element.index: array for array in self.arrays for element in array.elements}
 
     def add_interfaces(self, root: Element) -> None:
@@ -448,7 +448,7 @@ class _Writer3(_Writer):
         }
 
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns. Clocked variables are not initial unknowns in FMI 3.0."""
+        """Return the lists of unknowns, without clocked variables as initial unknowns (FMI 3.0)."""
         variables = self.variables
         clocked = frozenset[int]() if self.clock is None else variables.sampled_elements
         initial = [
@@ -487,7 +487,8 @@ def _is_derivative(capability: str) -> bool:
 def array_size_reference(variables: Variables, is_clocked: bool) -> int:
     """Return the value reference of the structural parameter of resizable arrays.
 
-    `is_clocked` is True if the FMU has a sample clock, which has the first unused value reference.
+    If `is_clocked` is True, a sample clock has the first unused value reference, and the structural
+    parameter the next one.
     """
     return variables.count + is_clocked
 
@@ -577,7 +578,7 @@ class ArrayVariable:
         return units.pop() if len(units) == 1 else None
 
     def common(self, name: str) -> Any:
-        """Return the common value of an attribute of the elements, or None if the values differ.
+        """Return the value of an attribute if it is equal for all elements, else None.
 
         FMI 3.0 allows only one value of an attribute, such as `min`, per array.
         """
@@ -586,7 +587,7 @@ class ArrayVariable:
 
     @property
     def description(self) -> str:
-        """Description of the port; it lists the units if the elements have different units."""
+        """Description of the port, with a list of units if the elements have different units."""
         return (
             self.doc
             if self.unit is not None

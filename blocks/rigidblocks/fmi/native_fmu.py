@@ -301,7 +301,7 @@ def native_fmu(
     """Export a block as a native FMU.
 
     Repeated exports of a block with the same version of the C compiler create identical files. If
-    `platforms` is given, the files are identical on all machines with the same ziglang version.
+    `platforms` is given, all machines with the same ziglang version create identical files.
 
     Args:
         block: Block to export.
@@ -386,7 +386,7 @@ def native_fmu(
 
 
 def _pictures(variables: Variables, fmi: int) -> dict[str, bytes]:
-    """Map paths in the FMU to file contents: the icon, and for FMI 3.0 the terminals."""
+    """Return the icon, and for FMI 3.0 the terminals, as file contents by path in the FMU."""
     if fmi == 2:
         return {ICON: icon()}
     ports = variables.memory.ports if variables.arrays else ()  # terminals connect array variables
@@ -584,9 +584,9 @@ def _check_clock(
 def _check_resizable(
     variables: Variables, fmi: int, xcp: XcpAddress | None, other: str | float | None
 ) -> None:
-    """Raise ValueError if resizable arrays are not possible with these options.
+    """Raise ValueError if the block or the options exclude resizable arrays.
 
-    `other` is an option that excludes resizable arrays, or None.
+    `other` is the value of any other option that excludes resizable arrays, or None.
     """
     if fmi != 3 or xcp or other or not variables.arrays:
         raise ValueError(
@@ -684,7 +684,7 @@ def _binary_lines(variables: Variables) -> Iterator[str]:
 
 
 def _suspected_causes(memory: Memory) -> str:
-    """Return the possible causes of a failed step as a text in parentheses, or ""."""
+    """Return the possible causes of a failed step in parentheses, or "" if none are known."""
     unknown = np.full(memory.size, np.nan)
     suspects = "; ".join(memory.block.suspects(memory.argument("x", unknown)))
     return f" ({suspects})" if suspects else ""
@@ -703,7 +703,7 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _dependent_start_lines(memory: Memory) -> Iterator[str]:
-    """Yield the C function of fmu.h that sets dependent start values, if the block has any."""
+    """Yield the C function that sets dependent start values, for fmu.h; nothing without them."""
     if not memory.start_relations:
         return
     yield "/* Set start values that follow from others, unless the host has changed them. */"

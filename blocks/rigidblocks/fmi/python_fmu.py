@@ -93,7 +93,7 @@ def _licenses(bundle: bool) -> str:
 
 
 def _resources(script: Script, variables: Variables, bundle: bool) -> dict[str, bytes]:
-    """Map paths in the resources folder of a Python FMU to file contents (bytes).
+    """Return the contents (bytes) of the resources folder of a Python FMU, by path.
 
     The folder contains the script, a module that runs the script, and all files that the script
     needs. The name of the module is unique. If `bundle` is True, the folder contains rigidblocks.
@@ -123,9 +123,9 @@ def _is_run_time(name: str) -> bool:
 
 
 def _layout(variables: Variables) -> bytes:
-    """Return the rigidblocks version, the variable names and the settable variables as JSON.
+    """Return the rigidblocks version, variable names and settable variables as JSON.
 
-    The slave checks these data when it is loaded.
+    The slave checks these data when it loads them from the FMU.
     """
     layout = {
         "made_with": f"rigidblocks {__version__}",

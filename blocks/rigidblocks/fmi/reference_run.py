@@ -73,8 +73,8 @@ class ReferenceRun:
 
     i is the index of the input element. The FMI cross-check rules 4.1, 9.1.4 and 10 require such a
     run. The run covers about 1 s and has at most about 1000 inner steps. It ends before the first
-    value that is not finite. The communication step and the run are shorter for a model with very
-    short inner steps, such as a robot hand with light fingers.
+    value that is not finite. For a model with very short inner steps, such as a robot hand with
+    light fingers, the communication step and the run are shorter.
     """
 
     evaluator: TracedEvaluator
@@ -98,7 +98,7 @@ class ReferenceRun:
 
     @property
     def rows(self) -> Array:
-        """Memory vectors at t = 0, dt, 2 dt, ..., one per row, with the inputs of the next step."""
+        """Memory vectors at t = 0, dt, 2 dt, ..., one per row, with inputs of the next step."""
         return self._run[1]
 
     @cached_property
@@ -190,7 +190,7 @@ class ReferenceRun:
 
 
 def round_to_largest(column: Array) -> Array:
-    """Return a column, rounded to the seventh significant digit of its largest absolute value.
+    """Round a column to the seventh significant digit of its largest absolute value.
 
     Rounding errors differ between machines. The rounded values are equal on all machines.
     """
@@ -233,7 +233,7 @@ def _charts(run: ReferenceRun) -> Iterator[Chart]:
 
 
 def _names(port: Port, names: list[str]) -> list[str]:
-    """Return chart labels: element names, or only bracketed indices such as [1] for long names."""
+    """Return chart labels: element names, or bracketed indices such as [1] if names are long."""
     many = sum(map(len, names)) > _LETTERS
     return [name.removeprefix(port.name) for name in names] if many else names
 

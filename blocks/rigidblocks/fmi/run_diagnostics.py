@@ -37,12 +37,12 @@ class Diagnostics:
     """Source of log messages about singular kinematic loops and the inner steps of a block.
 
     A loop is near a singular configuration if its condition number exceeds `CLOSE` times the
-    minimum of the run. When the loop leaves this region, one message reports the largest condition
-    number. To limit the number of messages, the message is only logged if this condition number
-    exceeds twice the last reported value.
+    minimum of the run. When the loop leaves this region, a message reports the largest condition
+    number in the region. To limit the number of messages, the value is only reported if it exceeds
+    twice the last reported value.
 
     Attributes:
-        state: Data of the diagnostics in a saved FMU state.
+        state: Data that a saved FMU state contains for the diagnostics.
     """
 
     def __init__(self, memory: Memory, names: tuple[str, ...]):

@@ -53,7 +53,7 @@ class _FolderFinder(MetaPathFinder):
 
 @contextlib.contextmanager
 def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
-    """Give modules of a folder precedence in imports, and restore `sys.modules` at exit.
+    """Import modules from a folder with precedence; restore `sys.modules` at exit.
 
     A module of the folder also takes precedence over an already imported module of the same name.
 
@@ -76,10 +76,10 @@ def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
 
 
 def run_script(path: Path, namespace: dict[str, object]) -> dict[str, bytes]:
-    """Run a script in a namespace, and return the files of the local modules that it imports.
+    """Run a script in a namespace, and return the files of the imported local modules.
 
-    Local modules are modules in the folder of the script. The script must import them at its top
-    level. The result maps paths relative to the folder to file contents (bytes).
+    Local modules are modules in the folder of the script. The script must import local modules at
+    its top level. The result maps paths relative to the folder to file contents (bytes).
     """
     own = namespace.get("__file__")
     namespace["__file__"] = str(path)
@@ -113,12 +113,12 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     """Return the slave class of a Python FMU, and run the script of the FMU in the first call.
 
     The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
-    module again for each instance. The script runs only once, because the files of the first
-    instance may no longer exist.
+    module again for each instance, but this function runs the script only once: the files of the
+    first instance may no longer exist.
 
-    For each instance, pythonfmu releases a reference to the namespace that it does not own. To
-    compensate, this function adds a reference. If the C API of Python is not accessible,
-    `_namespaces` stores the namespace instead.
+    For each instance, pythonfmu releases one reference to the namespace too many. To compensate,
+    this function adds a reference. If the C API of Python is not accessible, `_namespaces` stores
+    the namespace instead.
 
     Args:
         name: Name of the slave class.
@@ -215,8 +215,9 @@ def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
 def _slave_class(module: ModuleType, path: Path) -> Any:
     """Return the slave class of a script; raise ValueError if pythonfmu cannot use the class.
 
-    The slave class must be the only most derived class of the module. The class must have its own
-    `__init__`, and the module must contain the class under the class's own name.
+    The slave class is the class with the largest number of base classes, of which the module must
+    contain exactly one. It must derive from `BlockSlave`, have its own `__init__`, and have the
+    same name in the module.
     """
     classes = {
         c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, Fmi2Slave)

@@ -102,7 +102,7 @@ class BlockSlave(Fmi2Slave):
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
     def _sort_references(self) -> None:
-        """Store the value references that may be set before or during a run, and all bounds."""
+        """Store the value references that may be set before and during a run, and all bounds."""
         layout = self.layout
         self._known = frozenset(range(layout.size))
         self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time
@@ -219,7 +219,7 @@ class BlockSlave(Fmi2Slave):
         return taken
 
     def terminate(self) -> None:
-        """Log the diagnostics of the run as warnings."""
+        """Log the diagnostics of the run (singular configurations, inner steps) as warnings."""
         self._warn(self._diagnostics.summary(self._memory))
 
     def _warn(self, messages: Iterable[str]) -> None:
@@ -253,7 +253,7 @@ class BlockSlave(Fmi2Slave):
         self._started = None
 
     def set_integer(self, vrs: list[int], values: list[Any]) -> None:
-        """Refuse integer values with an error in the log, because all variables are real."""
+        """Log an error for each integer value, because all variables are real."""
         for vr, value in zip(vrs, values, strict=True):
             self._refuse(
                 vr,
@@ -338,7 +338,7 @@ class BlockSlave(Fmi2Slave):
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Store whether the run has begun, and update the set of settable value references.
+        """Mark the begin of a run, and update the set of settable value references.
 
         `running` is True if the initialization is complete.
         """
@@ -355,7 +355,7 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Log a message, with _ instead of % and ? instead of characters that cannot be encoded."""
+        """Log a message; _ replaces %, and ? replaces characters that cannot be encoded."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 

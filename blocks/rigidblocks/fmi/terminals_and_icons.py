@@ -32,7 +32,7 @@ def icon() -> bytes:
 
 
 def _drawing() -> Array:
-    """Return the colour index of each pixel of the icon; shape (64, 64)."""
+    """Return the colour index (64, 64) of each pixel of the icon."""
     y, x = np.mgrid[0:SIZE, 0:SIZE] + 0.5
     colors = np.zeros((SIZE, SIZE), dtype=int)
     left, right, top, bottom = _BASE
@@ -96,7 +96,8 @@ def terminals(ports: Iterable[str]) -> str:
 
     A terminal groups at least two ports, which are its members. With the matching rule `plug`, the
     connection of two terminals connects all members with equal names. For example, a tool can
-    connect a robot and a controller by terminals. Each part of a system has its own terminals.
+    connect all signals between a robot and a controller at once. Each part of a system has its own
+    terminals.
     """
     root = Element("fmiTerminalsAndIcons", fmiVersion="3.0")
     picture = SubElement(root, "GraphicalRepresentation")

@@ -175,9 +175,10 @@ class Variables:
         return self._add_causes(np.vstack([started, *reads_of_outputs]))
 
     def _add_causes(self, reads: Array) -> Array:
-        """Return a copy of the dependency matrix `reads` without dependent start values.
+        """Replace dependent start values in the dependency matrix `reads`; return a copy.
 
-        Variables that depend on a dependent start value depend on its causes instead.
+        A variable that depends on a dependent start value depends on the causes of this start value
+        instead.
         """
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
@@ -209,8 +210,7 @@ class Variables:
         """Number of elements in the last dimension of the resizable arrays.
 
         Raises:
-            ValueError: The inputs do not have a common last dimension, or an element of an array
-                depends on another element.
+            ValueError: The inputs do not have a common last dimension.
         """
         sizes = {port.shape[-1] for port in self.memory.block.inputs if port.shape}
         if len(sizes) != 1:
@@ -225,8 +225,8 @@ class Variables:
         """Names of the ports with a resizable last dimension.
 
         Raises:
-            ValueError: An element of these ports depends on another element. The block then does
-                not support other sizes.
+            ValueError: An element of these ports depends on an element with another index, so the
+                block does not support other sizes.
         """
         memory, size = self.memory, self.resizable_size
         ports = [port for port in memory.ports if port.shape and port.shape[-1] == size]

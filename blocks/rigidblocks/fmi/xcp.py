@@ -304,7 +304,7 @@ class XcpAddress:
 
 
 def check_platforms(platforms: str | Iterable[str] | None) -> None:
-    """Raise ValueError if one of the platforms of an FMU with XCP is not a Linux platform."""
+    """Raise ValueError if a platform in `platforms` is not Linux, which XCP requires."""
     named = (platforms,) if isinstance(platforms, str) else tuple(platforms or ())
     if other := [name for name in named if not name.endswith("-linux")]:
         raise ValueError(f"XCP in an FMU supports only Linux, not {other[0]}")
@@ -338,7 +338,7 @@ def _element(variable: Variable) -> Element:
 def xcp_content(
     variables: Variables, identifier: str, address: XcpAddress, folders: Iterable[str]
 ) -> dict[str, bytes]:
-    """Return the files of FMI-LS-XCP: manifest, documentation text, and A2L file per platform.
+    """Return the files of FMI-LS-XCP: manifest, documentation, and an A2L file per platform.
 
     Args:
         variables: Variables of the block.

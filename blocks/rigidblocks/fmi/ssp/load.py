@@ -116,12 +116,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link; replace aliases by the names of FMU variables."""
+    """Return the output and the input of a link, with FMU variable names instead of aliases."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return the identifier of a connector; replace an alias by the name of the FMU variable."""
+    """Return the identifier of a connector, with the FMU variable name instead of an alias."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
@@ -178,7 +178,8 @@ def _ports(fmu: Fmu) -> tuple[Port, ...]:
 def _check_connectors(structure: Structure, fmus: Mapping[str, Fmu]) -> None:
     """Check that the connectors of components match the variables of their FMUs.
 
-    A connector without a variable, or of another causality or type, causes a warning in the log.
+    If a connector has no variable, or another causality or type than its variable, the function
+    logs a warning.
 
     Raises:
         FormatError: The units of a connector and its variable have different dimensions.
@@ -304,7 +305,7 @@ def put_start(
         start: Start values of the FMU by port name; the function adds the value.
         fmu: FMU.
         node: Variable of the FMU.
-        bound: Value with its path from the binding.
+        bound: Value, and its path from the parameter binding to the variable.
         structure: Content of the description.
 
     Raises:

@@ -92,8 +92,8 @@ def load_osp(path: str | Path) -> Loaded:
     The parts have the names of the simulators, with _ instead of dots. The loader reads initial
     values, connections of variables, and linear transformations of connected variables.
 
-    Like OSP's libcosim, the loader does not convert units. In each step, all parts read the outputs
-    of the previous step (order "jacobi").
+    Like OSP's libcosim, the loader does not convert units. All parts read the outputs of the
+    previous step (order "jacobi").
 
     Args:
         path: Path of the file or folder.
@@ -266,7 +266,7 @@ def _functions(root: Element) -> dict[str, Element]:
 def _two_ends(
     connection: Element, fmus: Mapping[str, Fmu]
 ) -> tuple[list[tuple[str, str]], list[Element]]:
-    """Return the two ends of an XML connection: a list of variables and a list of signals.
+    """Return the ends of an XML connection, as a list of variables and a list of signals.
 
     A connection has two variables, or one variable and one function signal. A variable is a pair
     (simulator name, variable name).

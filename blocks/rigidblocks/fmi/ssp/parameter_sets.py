@@ -54,7 +54,7 @@ class Transformation(NamedTuple):
     """Transformation of values along a connection or a mapping entry, from source to target.
 
     A linear transformation returns factor * value + offset, in the unit of the target. A mapping
-    transformation replaces values according to a table.
+    transformation replaces values by means of a table.
 
     Attributes:
         factor: Factor of the linear transformation.
@@ -99,7 +99,7 @@ class Transformation(NamedTuple):
 
 @dataclass(frozen=True)
 class Location:
-    """Files to which the URIs in an SSP element refer.
+    """Base location of the URIs in an SSP element.
 
     Attributes:
         files: Files of the description.
@@ -112,7 +112,7 @@ class Location:
     component: str | None = None
 
     def source_location(self, element: Element) -> "Location":
-        """Return the base location of the source URI of an XML element.
+        """Return the base location of the URI in the attribute `source` of an XML element.
 
         The attribute sourceBase of the element selects the files of the description or the archive
         of the component.
@@ -133,7 +133,7 @@ class Location:
 
 
 class Given(NamedTuple):
-    """Bound parameter value, with the transformation and XML element of its mapping entry."""
+    """Value of a parameter binding, with the transformation and element of its mapping entry."""
 
     value: Value
     transformation: Transformation = Transformation()

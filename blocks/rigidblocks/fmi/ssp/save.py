@@ -73,10 +73,9 @@ def save_system(
         The path of the file.
 
     Raises:
-        ValueError: The system has no parts, a part has its own communication step, dt does not
-            divide the run, or the order is unknown.
-            The error also occurs for a Python part, which no other tool can run. Another reason is
-            a connection to elements of an FMI 3.0 array variable, which have no connectors in SSP.
+        ValueError: The system has no parts, a part has its own communication step or is a Python
+            part, dt does not divide the run, or the order is unknown. A connection refers to single
+            elements of an FMI 3.0 array variable, for which SSP has no connectors.
     """
     if not system.parts:
         raise ValueError("the system has no parts: add blocks or FMU files")
@@ -117,7 +116,7 @@ def _file_names(parts: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
-    """Return the bytes of the FMU of a part; a block is exported as a native FMU."""
+    """Return the FMU of a part as bytes; a block is exported as a native FMU."""
     component = part.component
     if isinstance(component, Fmu):
         return component.file.read_bytes()
@@ -138,7 +137,7 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
 
 
 def _set_start_values(block: Block, part: Part) -> Block:
-    """Return a copy of a part's block in which the ports have the start values of the part.
+    """Return a copy of a block, whose ports have the start values of the part `part`.
 
     Some importers do not apply start values of inputs and states; they set only parameters.
     """
@@ -269,9 +268,9 @@ def _type(
 ) -> None:
     """Add the type and unit of a port to a connector, and add the unit to `units`.
 
-    The function omits types that SSP 1.0 does not support. Because an SSP file must define each
-    unit, the function omits a unit without a definition, and a unit with a different definition in
-    `units`. The connector then has the unit of its variable.
+    The function omits types that SSP 1.0 does not support. It also omits a unit that has no
+    definition, or another definition in `units`, because an SSP file must define each unit once.
+    Without a unit, the connector has the unit of its variable.
 
     Args:
         parent: Element of the connector.
@@ -319,7 +318,7 @@ _LISTED = (*TEXTUAL, "Enumeration")  # types of arrays with one XML element per 
 
 
 def _item(part: Part, port: Port, k: int, value: str) -> str:
-    """Return the name of the enumeration item with an integer value, which is given as text.
+    """Return the name of the enumeration item whose integer value, as text, is `value`.
 
     The items belong to element k of the port. If no item has this value, the result is `value`.
     """
@@ -364,7 +363,7 @@ def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> Non
 
 
 def _transform(connection: Element, conversion: Conversion, k: int, types: set[str]) -> None:
-    """Add a transformation with the conversion of the k-th element of a connection.
+    """Add a transformation element with the unit conversion of element k of a connection.
 
     `types` contains the port types of the two ends.
     """

@@ -67,9 +67,9 @@ def find_all(element: Element, path: str) -> Iterator[Element]:
 
 
 def file_name(uri: str, files: Files) -> str:
-    """Return the file name for a relative URI such as `./my%20arm.fmu`, or for a file URI.
+    """Return the file name for a relative URI, such as `./my%20arm.fmu`, or a file URI.
 
-    A file whose name equals the URI takes precedence over the decoded URI.
+    If a file has the undecoded URI as its name, the function returns this name.
     """
     if not uri or uri in files:
         return uri

@@ -100,7 +100,7 @@ class Component(NamedTuple):
 
 
 class Link(NamedTuple):
-    """Path of a signal from an output of an FMU to an input, through connectors of systems."""
+    """Signal path from an FMU output to an FMU input, through connectors of systems."""
 
     source: Node
     hops: tuple[Hop, ...]
@@ -193,7 +193,7 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """System, component or reference in the hierarchy of a system structure.
+    """System, component or signal dictionary reference in the hierarchy of a system structure.
 
     If a component refers to another system, this system replaces the component.
 
@@ -381,7 +381,7 @@ def _dictionaries(
 
 
 def _component(place: Place) -> Component:
-    """Return the FMU to which a component refers.
+    """Return the FMU component that an XML component defines.
 
     Raises:
         FormatError: The component does not refer to an FMU in the files of its description.
@@ -626,15 +626,15 @@ def _signal_path(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> L
 def _starts(
     values: Mapping[Node, Bound], ways: list[Link], components: Mapping[str, Any]
 ) -> dict[Node, Bound]:
-    """Propagate bound values to component variables, and return these start values.
+    """Propagate the values of parameter bindings to component variables; return start values.
 
     If a variable has several values, the value of the outermost binding takes precedence. For
-    bindings at the same depth, the value of the outermost connector takes precedence. A value that
-    reaches no component causes a warning in the log.
+    bindings at the same depth, the value of the outermost connector takes precedence. If a value
+    reaches no component, the function logs a warning.
 
     Args:
         values: Values by connector or variable.
-        ways: Paths from the sources to the inputs of components.
+        ways: Signal paths from sources to component inputs.
         components: Components by path.
 
     Returns:
