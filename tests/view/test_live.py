@@ -145,7 +145,7 @@ def test_live_view_sender_pauses_to_limit_its_processor_time(part, many, expecte
     rests, clocks = [], iter([(0.0, 0.0, 0.0), (0.1, 0.1 * part, 1e-3)])
     monkeypatch.setattr(run_page, "_clocks", lambda: next(clocks))
     monkeypatch.setattr(run_page.time, "sleep", rests.append)
-    run_page.CpuThrottle().take(many)
+    run_page.CpuThrottle().pause(many)
     assert rests == [pytest.approx(expected)]
 
 

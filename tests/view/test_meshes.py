@@ -10,7 +10,7 @@ from published import published
 from rigidblocks import load_model, show
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.dynamics.kinematics import body_poses
-from rigidblocks.view.visual_geometry import coarse, meshes
+from rigidblocks.view.visual_geometry import meshes, simplify_mesh
 
 # a mesh on a link that is fixed to a moving link; link and mesh have their own poses
 TURNED = """<robot name="one">
@@ -69,19 +69,19 @@ def stl(triangles):
 def test_simplified_sphere_mesh_has_the_volume_and_radius_of_the_sphere(limit):
     """Chords of a sphere with n triangles reduce the volume in proportion to 1/n."""
     fine = sphere(120)
-    made = coarse(fine, limit)
+    made = simplify_mesh(fine, limit)
     assert limit / 8 < len(made) <= limit
     assert volume(made) == pytest.approx(4 / 3 * np.pi, rel=40 / len(made))
     assert np.abs(np.linalg.norm(made, axis=-1) - 1).max() < 40 / len(made)
-    assert np.array_equal(coarse(made, limit), made)
+    assert np.array_equal(simplify_mesh(made, limit), made)
 
 
 def test_simplification_supports_flat_tiny_and_degenerate_meshes():
     rng = np.random.default_rng(1)
     flat = rng.random((5000, 3, 3)) * [1, 1, 0]
-    assert len(coarse(flat, 500)) <= 500
-    assert np.isfinite(coarse(flat * 1e-9 + 1e3, 500)).all()
-    assert len(coarse(np.zeros((5000, 3, 3)), 500)) == 0
+    assert len(simplify_mesh(flat, 500)) <= 500
+    assert np.isfinite(simplify_mesh(flat * 1e-9 + 1e3, 500)).all()
+    assert len(simplify_mesh(np.zeros((5000, 3, 3)), 500)) == 0
 
 
 @pytest.mark.interop

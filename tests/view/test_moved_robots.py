@@ -55,7 +55,7 @@ def test_jacobian_of_drawn_loop_errors_with_respect_to_time_is_zero(rng):
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + 0.2 * t])
     moved = replace(model, joint=(spin, *model.joint[1:]))
     robot, q, t = DrawnRobot(moved), rng.normal(size=moved.nq), 0.7
-    values = robot.open(np.append(q, t))
+    values = robot.closure_errors(np.append(q, t))
     assert_allclose(values[: moved.nc], position_constraints(moved.at(t), q).delta, atol=CLOSE)
     slopes = values[moved.nc :].reshape(moved.nc, moved.nq + 1)
     assert np.all(slopes[:, -1] == 0.0)

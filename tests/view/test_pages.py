@@ -102,10 +102,10 @@ def test_drawn_loop_errors_equal_the_constraint_errors_with_an_exact_jacobian(me
     model, q = mechanism.model, mechanism.q0
     dq, h = rng.normal(size=model.nq), 1e-6
     robot = DrawnRobot(model, q=q)
-    values = robot.open(q)
+    values = robot.closure_errors(q)
     slopes = values[model.nc :].reshape(model.nc, model.nq)
     np.testing.assert_allclose(values[: model.nc], position_constraints(model, q).delta, atol=1e-13)
-    ends = [robot.open(q + sign * h * dq)[: model.nc] for sign in (1, -1)]
+    ends = [robot.closure_errors(q + sign * h * dq)[: model.nc] for sign in (1, -1)]
     np.testing.assert_allclose(slopes @ dq, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
 
 

@@ -228,7 +228,7 @@ class AdjointRun:
 
         Raises:
             ValueError: The shape of `weights` is wrong, or a value is not finite.
-            RuntimeError: There is no run yet.
+            RuntimeError: `run` has not been called.
         """
         if self._rows is None:
             raise RuntimeError("call the method run before the method gradient")
@@ -262,7 +262,8 @@ def _check_array(values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
     if array.shape != shape:
         raise ValueError(f"{what} have the shape {array.shape}; expected {shape}")
     if not np.isfinite(array).all():
-        raise ValueError(f"{what} must be finite; element {np.argwhere(~np.isfinite(array))[0]}")
+        element = np.argwhere(~np.isfinite(array))[0].tolist()
+        raise ValueError(f"{what} must be finite, but element {element} is not")
     return array
 
 
@@ -282,10 +283,10 @@ def prepare_adjoint(
 ) -> AdjointRun:
     """Prepare runs of a system whose gradients are computed by the adjoint method.
 
-    The time for a gradient does not depend on the number of parameters. A fit of few parameters to
-    many measurements needs fewer runs with `fit`, which uses the variational equations. The run
-    takes the steps of `simulate` with the same dt and order. The system must be traceable and must
-    have fixed inner steps.
+    The time for a gradient does not depend on the number of parameters. To fit few parameters to
+    many measurements, `fit` is faster, because it needs fewer runs (variational equations). A run
+    has the same steps as a run of `simulate` with the same dt and order. The system must be
+    traceable and must have fixed inner steps.
 
     Args:
         system: System of blocks.
@@ -343,7 +344,11 @@ def prepare_adjoint(
 def _elements(
     kind: str, names: Iterable[str], ports: Iterable[Port], memory: Memory
 ) -> dict[str, int]:
-    """Return the indices in the memory vector of ports or elements of ports, by element name."""
+    """Map the elements of the ports in `names` to their indices in the memory vector.
+
+    A name is a port name or an element name. The keys of the result are element names. `kind` names
+    the ports in error messages, for example "input".
+    """
     known: dict[str, Mapping[str, int]] = {}
     for port in ports:
         first = memory.where[port.name].start

@@ -86,8 +86,8 @@ def exciting_motion(
     """Return a periodic excitation trajectory of all base parameters, within joint limits.
 
     The function minimizes the condition number of the stacked regressor over the coefficients of a
-    Fourier series, from the best of several random motions. It scales the motion of each joint to
-    its limits. The motion is periodic and starts at a nonzero speed and acceleration.
+    Fourier series. The minimization starts at the best of several random motions. The motion of
+    each joint is scaled to its limits. At the start, velocity and acceleration are not zero.
 
     Args:
         model: Robot model without loops, with one velocity for each joint position.
@@ -98,7 +98,7 @@ def exciting_motion(
         acceleration: Limits of the absolute acceleration (nv,) or a scalar.
         harmonics: Number of harmonics.
         joint_terms: Additional parameters of each joint (`JOINT_TERMS`).
-        base: Result of `base_parameters` for the same joint terms, by default computed.
+        base: Result of `base_parameters` for the same joint terms; None to compute it.
         iterations: Maximum number of iterations of the optimization (L-BFGS).
         seed: Seed of the random motions.
 

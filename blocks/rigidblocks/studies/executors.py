@@ -94,7 +94,7 @@ def pickle_system(system: Any) -> bytes:
 
 
 def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
-    """Map the name of each part with a local FMU to the hash and the path of the FMU.
+    """Return the hash and the path of the FMU of each part with a local FMU, by part name.
 
     FMUs on a server are omitted.
     """
@@ -122,7 +122,7 @@ def write_fmus(
 
 
 def make_worker(work: Task, wiring: Wiring, design: Design, run: Run) -> Worker:
-    """Return a worker that simulates runs of a sweep with the prepared system `run`."""
+    """Return a worker: a function that simulates one run with the prepared system `run`."""
 
     def simulate_run(numbers: Array) -> Row:
         try:
@@ -158,17 +158,17 @@ def thread_local_worker(make: Callable[[], Worker], *spare: Worker) -> Worker:
 
 def run_in_threads(
     do_runs: Callable[[tuple[int, ...]], dict[int, Row]],
-    parts: Iterable[tuple[int, ...]],
+    groups: Iterable[tuple[int, ...]],
     count: int,
     end: Callable[[], None],
 ) -> Iterator[dict[int, Row]]:
     """Execute groups of runs in `count` threads, and yield the measures of each finished group.
 
-    `parts` yields tuples of run indices, the groups. `do_runs` simulates a group and returns its
-    measures by run index. The number of queued groups is bounded, so memory use does not grow with
-    the number of groups. If the iteration ends early, the function calls `end`.
+    A group is a tuple of run indices. `do_runs` simulates a group and returns its measures by run
+    index. The number of queued groups is bounded, so memory use does not grow with the number of
+    groups. If the iteration ends early, the function calls `end`.
     """
-    left = iter(parts)
+    left = iter(groups)
     with ThreadPoolExecutor(count) as pool:
         try:
             waiting: set[Future[dict[int, Row]]] = {
@@ -568,8 +568,8 @@ class Lanes:
         lanes, kept = self._batch.lanes, max(1, self._batch.width) * self._rows
         return lanes * min(_MOST // lanes, _ROOM // (kept * lanes))
 
-    def parts(self, todo: list[int], threads: int) -> Iterator[tuple[int, ...]]:
-        """Yield groups of runs; the first group is a single run, to detect common errors early."""
+    def groups(self, todo: list[int], threads: int) -> Iterator[tuple[int, ...]]:
+        """Yield groups of runs; the first group is a single run, which detects errors early."""
         if todo:
             yield (todo[0],)
         lanes = self._batch.lanes
@@ -596,7 +596,10 @@ class Lanes:
         return {name: np.stack([np.asarray(one[name]) for one in each]) for name in each[0]}
 
     def _row(self, batch: BatchResult, at: int) -> Row | None:
-        """Return the measures of run `at` of a batch, or None if the run or a measure fails."""
+        """Return the measures of the run with index `at` in a batch, or None if the run failed.
+
+        The result is also None if a measure cannot be computed.
+        """
         if not np.isnan(batch.failed[at]):
             return None
         result = Result(batch.time, batch.ports, batch.values[at], self._meta)

@@ -63,15 +63,15 @@ class Recording:
 def read_recording(wiring: Wiring, data: Data) -> Recording:
     """Read the recorded data of a system.
 
-    The column `time` contains the times [s]. All other columns are outputs or open inputs, each as
-    a whole port (n, *shape) or as one element (n,).
+    The column `time` contains the times [s]. All other columns contain outputs or unconnected
+    inputs, each as a whole port (n, *shape) or as one element (n,).
 
     Args:
         wiring: Wiring of the system.
         data: A `Result`, a table of columns by name, or the path of a .csv file.
 
     Raises:
-        KeyError: A name is not an output or an open input.
+        KeyError: A name is neither an output nor an unconnected input.
         ValueError: A column has a wrong shape, the times do not increase, an input is not finite,
             or the data contain no output.
     """
@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the port name for the name of a port or of a port element; None if unknown."""
+    """Return the name of the port that the port name or element name `name` denotes, or None."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -192,12 +192,12 @@ def estimate_accuracy(z: Array, J: Array, residuals: Array, level: float, scaled
     return Estimate(deviations, np.stack([z - half, z + half], axis=1), correlation)
 
 
-def identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
+def check_identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
     """Raise ValueError if some parameters are not identifiable from the data.
 
-    `J` (m, n) is the Jacobian of the outputs with respect to the parameters. `exact` is False if J
-    consists of difference quotients. The message lists the parameters without effect on the data,
-    and the groups of parameters that are identifiable only in combination.
+    `J` (m, n) is the Jacobian of the outputs with respect to the parameters `names` (n,). `exact`
+    is False if J consists of difference quotients. The message lists parameters without effect on
+    the outputs, and groups of parameters that are identifiable only in combination.
     """
     scale = np.linalg.norm(J, axis=0)
     unseen = scale <= 1e-12 * np.max(scale, initial=0.0)
@@ -337,10 +337,10 @@ class Replay:
         return r
 
     def jacobian(self, z: Array) -> Array:
-        """Return the Jacobian (m, n) of the outputs with respect to the parameters z (n,)."""
+        """Return the Jacobian (m, n) of the measured outputs with respect to the parameters z."""
         assert self.variational is not None
         names = [f"{name}{SUFFIX}" for name in self.rows.measured]
-        known = [self._depends_on_numbers(name) for name in names]
+        known = [self._depends_on_parameters(name) for name in names]
         self.runs += 1
         measured = [name for name, one in zip(names, known, strict=True) if one]
         changes = iter(self._outputs(self.variational, z, measured, split=True))
@@ -354,7 +354,7 @@ class Replay:
         J: Array = np.concatenate(tables, axis=1)[self._is_measured]
         return J
 
-    def _depends_on_numbers(self, name: str) -> bool:
+    def _depends_on_parameters(self, name: str) -> bool:
         """Return True if the output `name` depends on one of the estimated parameters."""
         assert self.variational is not None
         try:
@@ -433,15 +433,15 @@ class Fit:
         values: Estimates by name.
         deviations: Standard deviations of the estimates by name.
         intervals: Confidence intervals (low, high) by name.
-        level: Probability with which an interval contains the true value.
+        level: Confidence level of the intervals.
         noise: Standard deviation of the measurement noise by column, given or estimated.
         residuals: Measurements minus simulated outputs (samples, columns).
         correlation: Correlation matrix (n, n) of the estimates, in the order of `values`.
         exact: True if the derivatives are exact.
         runs: Number of runs of the system.
         at_bound: Names of the parameters whose estimates are at a bound.
-        settings: Values by name that reproduce the estimated motion. For a fit of base parameters,
-            these are the estimates, and the initial values of all other parameters.
+        settings: Parameter values by name; a run with these values reproduces the fit. For a fit of
+            base parameters, the parameters that were not estimated have their initial values.
     """
 
     values: Mapping[str, float]
@@ -502,15 +502,13 @@ def fit(
             unconnected inputs, as whole ports or elements. The initial estimates are the start
             values in the system, or the values of a mapping from names to values.
         data: A `Result`, a table of columns or a .csv file (`read_recording`). The fit compares the
-            outputs and ignores NaN. An open input holds the value of a sample until the next
-            sample.
+            outputs and ignores NaN. An unconnected input holds each sample until the next sample.
         dt: Communication step [s]. Default: the shortest time between two samples.
         noise: Standard deviations of the measurements by name. By default, the fit estimates them
             from the residuals of each column.
-        level: Probability of the confidence intervals.
-        exact: True for exact derivatives, False for difference quotients. By default, the
-            derivatives are exact if all parts that depend on the parameters are traceable blocks.
-            Otherwise they are difference quotients.
+        level: Confidence level of the intervals.
+        exact: True for exact derivatives, False for difference quotients. The default is True if
+            all parts that depend on the parameters are traceable blocks, otherwise False.
         base: True to estimate the identifiable combinations of the parameters (base parameters).
             The fit then keeps some parameters at their initial values. The combinations are linear
             in the parameters, which is exact for the inertial parameters of a plant.
@@ -552,9 +550,9 @@ def fit(
     else:
         _check_near(replay, names, first)
     z, J, r, sigma = _noise_scales(replay, first, noise)
-    identifiable(names, J, exact=replay.exact)
+    check_identifiable(names, J, exact=replay.exact)
     if noise is None:
-        _check_rest(names, J)
+        _check_enough_values(names, J)
     found = estimate_accuracy(z, J, r / sigma[replay.column], level, scaled=noise is None)
     settings = dict(zip(names, z.tolist(), strict=True))
     at_bound = _names_at_bound(replay, names, z)
@@ -616,8 +614,8 @@ def _noise_scales(
     """Estimate the parameters by weighted least squares, and the noise of each column.
 
     The weights are the reciprocal standard deviations of the measurement noise. If `noise` is None,
-    the standard deviations are estimated iteratively from the residuals. Returns the estimates, the
-    Jacobian, the residuals, and the standard deviations of the noise.
+    the function estimates the standard deviations iteratively from the residuals. It returns the
+    estimates, the Jacobian, the residuals, and the standard deviations of the noise.
     """
     sigma = _given_noise(replay, noise)
     z, J, r = _least_squares(replay, first, sigma if noise is not None else replay.spread)
@@ -629,11 +627,11 @@ def _noise_scales(
     return z, J, r, sigma
 
 
-def _check_rest(names: list[str], J: Array) -> None:
-    """Raise ValueError if the data do not contain enough values to estimate the noise.
+def _check_enough_values(names: list[str], J: Array) -> None:
+    """Raise ValueError if the data are not sufficient to estimate the noise.
 
     The number of measured values that depend on the parameters must exceed the number of
-    parameters.
+    parameters. J (m, n) is the Jacobian of the outputs.
     """
     dependent = np.count_nonzero(np.any(J != 0.0, axis=1))
     if dependent <= len(names):
@@ -683,13 +681,13 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
         J = replay.jacobian(_values_near_start(replay, first))
     except (ArithmeticError, RuntimeError):  # the first run of the fit raises such an error too
         return
-    identifiable(names, J / replay.spread[replay.column][:, None], exact=True)
+    check_identifiable(names, J / replay.spread[replay.column][:, None], exact=True)
 
 
 def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
-    """Return the standard deviation of each measured column from `noise`.
+    """Return the noise standard deviation of each measured column, as the caller specified it.
 
-    If `noise` is None, the standard deviations are infinite.
+    If `noise` is None, the noise is unknown, and the function returns infinite values.
 
     Raises ValueError if `noise` is invalid, or does not contain all measured outputs.
     """

@@ -107,7 +107,7 @@ def check_terms(joint_terms: Iterable[str]) -> tuple[str, ...]:
 def base_for_terms(
     model: Tree, terms: Sequence[str], base: BaseParameters | None
 ) -> BaseParameters:
-    """Return the base parameters of a model with joint terms, by default computed.
+    """Return `base` after a check, or compute the base parameters if `base` is None.
 
     Raises:
         TypeError: `base` is not a result of `base_parameters`.
@@ -143,7 +143,7 @@ def _all_units(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _term_unit(term: str, force: str, speed: str) -> str:
-    """Return the unit of a joint term for the units of a joint force and its velocity."""
+    """Return the unit of a joint term; `force` and `speed` are the units of the joint."""
     if force in _TERM_UNITS:
         return _TERM_UNITS[force][term]
     return {"viscous": f"{force}/({speed})", "rotor": f"{force}.s/({speed})"}.get(term, force)
@@ -166,11 +166,11 @@ def _signs(qd: Array) -> Array:
 def base_parameters(
     model: Tree, *, joint_terms: Iterable[str] = (), seed: int = 0
 ) -> BaseParameters:
-    """Return the base parameters of a robot, from the rank of its stacked regressor.
+    """Return the base parameters of a robot.
 
-    The function stacks the regressor for random motions. Column by column, it finds the columns
-    that are linear combinations of the previous columns. For loops, the rows are the projections
-    of the regressor onto the motions that the loops allow.
+    The function stacks the regressors of random motions. Column by column, it then finds the
+    columns that are linear combinations of the previous columns. For a model with loops, the
+    regressor is projected onto the motions that the loops allow.
 
     Args:
         model: Robot model.
@@ -239,7 +239,7 @@ def _base_of(model: Tree, names: Sequence[str], units: Sequence[str], W: Array) 
 def independent_columns(
     W: Array, order: Iterable[int], tolerance: float
 ) -> tuple[list[int], Array]:
-    """Return the independent columns of a matrix W (rows, n), and all columns as combinations.
+    """Find independent columns of a matrix W (rows, n), and express all columns by these columns.
 
     Gram-Schmidt with reorthogonalization measures the distance of each column, scaled to unit
     length, to the space of the previous independent columns.
@@ -289,7 +289,7 @@ class Identification:
         values: Estimates (r,) of the base parameters.
         deviations: Standard deviations (r,) of the estimates.
         intervals: Confidence intervals (r, 2).
-        level: Probability with which an interval contains the true value.
+        level: Confidence level of the intervals.
         covariance: Covariance matrix (r, r) of the estimates.
         noise: Standard deviation (nv,) of the noise of each joint force, estimated from the
             residuals. For a model with loops, it refers to the projected joint forces.
@@ -370,8 +370,8 @@ def identify(
         qdd: Joint accelerations (n, nv).
         tau: Joint forces (n, nv) [N m or N].
         joint_terms: Additional parameters of each joint (`JOINT_TERMS`).
-        base: Result of `base_parameters` for the same joint terms, by default computed.
-        level: Probability of the confidence intervals.
+        base: Result of `base_parameters` for the same joint terms; None to compute it.
+        level: Confidence level of the intervals.
 
     Raises:
         TypeError: `base` is not a result of `base_parameters`.
@@ -504,7 +504,7 @@ class _StackedRegressor:
             yield Y, tau
 
     def normal_equations(self) -> tuple[Array, Array, Array, Array]:
-        """Return Y^T Y, Y^T tau, tau^2 and the number of nonzero equations for each joint."""
+        """Return Y^T Y, Y^T tau, tau^T tau and the number of nonzero equations of each joint."""
         nv, r = self.model.nv, len(self.base)
         G, g, squares, counts = np.zeros((nv, r, r)), np.zeros((nv, r)), np.zeros(nv), np.zeros(nv)
         for Y, tau in self._chunks():
@@ -518,7 +518,7 @@ class _StackedRegressor:
         return G, g, squares, counts
 
     def residual_equations(self, beta: Array) -> tuple[Array, Array]:
-        """Return Y^T r and r^2 for each joint, with the residual r = tau - Y beta."""
+        """Return Y^T r and r^T r for each joint, with the residual r = tau - Y beta."""
         nv, r = self.model.nv, len(self.base)
         g, squares = np.zeros((nv, r)), np.zeros(nv)
         for Y, tau in self._chunks():
@@ -591,16 +591,16 @@ def physical_parameters(
 
     d is the sum of tr(J_0^-1 J) - log det J over all bodies, with the pseudo-inertia J
     (`pseudo_inertia`). phi_0 are the original inertias. d is finite only for physically possible
-    inertias, so every result is physically possible. The problem is convex. Newton's method solves
-    it for increasing weights of the data. For viscous friction, Coulomb friction and rotor inertia,
-    which are positive, d contains x / x_0 - log x.
+    inertias, so every result is physically possible. For viscous friction, Coulomb friction and
+    rotor inertia, which are positive, d also contains x / x_0 - log x. The problem is convex.
+    Newton's method solves it repeatedly, with increasing weight of the first term.
 
     Args:
         model: Model with the original inertias.
         base: Base parameters.
         values: Estimates (r,) of the base parameters.
         information: Inverse covariance matrix (r, r) of the estimates.
-        terms: Estimates of friction and rotor inertia of each joint.
+        terms: Names of the joint terms (`JOINT_TERMS`).
 
     References:
         Lee, Wensing and Park, Geometric Robot Dynamic Identification: A Convex Programming
@@ -649,10 +649,10 @@ def _minimize(prior: _Divergence, A: Array, b: Array, weight: float, phi: Array)
 
 @dataclass(eq=False)
 class _Divergence:
-    """Distance d(phi, phi_0) of physically possible parameters from the parameters `center`.
+    """Distance d(phi, phi_0) of physically possible parameters phi from phi_0 (field `center`).
 
-    `positive` marks the joint parameters that are positive. The other joint parameters have the
-    penalty 1e-6 (x - x_0)^2 / 2.
+    `physical_parameters` defines d. `positive` marks the joint parameters that must be positive.
+    For each other joint parameter x, d contains the penalty 1e-6 (x - x_0)^2 / 2.
     """
 
     model: Any
@@ -666,7 +666,7 @@ class _Divergence:
 
     @cached_property
     def _inverses(self) -> Array:
-        """Inverses of the pseudo-inertias of the prior (nb, k, k)."""
+        """Inverses (nb, k, k) of the pseudo-inertias of phi_0."""
         return np.asarray(np.linalg.inv(self._matrices(self.center)))
 
     @property
@@ -721,9 +721,10 @@ class _Divergence:
 def pseudo_inertia(phi: ArrayLike) -> Array:
     """Return the pseudo-inertia [[Sigma, h], [h^T, m]] (4, 4) of a body, Sigma = tr(I)/2 1 - I.
 
-    A body is physically possible if and only if its pseudo-inertia is positive semidefinite. `phi`
-    contains the inertial parameters (10,) of the body. For a planar body (4,), the matrix is
-    [[I, h^T], [h, m 1]] (3, 3).
+    m is the mass, h = m c the first moment of mass, and I the rotational inertia about the body
+    origin. A body is physically possible if and only if its pseudo-inertia is positive
+    semidefinite. `phi` contains the inertial parameters (10,) of the body. For a planar body (4,),
+    the matrix is [[I, h^T], [h, m 1]] (3, 3).
 
     References:
         Wensing, Kim and Slotine, Linear Matrix Inequalities for Physically Consistent Inertial
@@ -746,7 +747,7 @@ def pseudo_inertia(phi: ArrayLike) -> Array:
 
 
 def _parameters_of(J: Array) -> Array:
-    """Return the inertial parameters of a pseudo-inertia, the inverse of `pseudo_inertia`."""
+    """Return the inertial parameters of the pseudo-inertia J (inverse of `pseudo_inertia`)."""
     if len(J) == 3:
         return np.array([J[1, 1], J[0, 1], J[0, 2], J[0, 0]])
     trace = J[0, 0] + J[1, 1] + J[2, 2]

@@ -532,7 +532,7 @@ def _run_text(result: Result, created: str) -> str:
 
 
 def _json_object(result: Result, key: str) -> dict[str, Any]:
-    """Return an object of the metadata; empty for records of other programs."""
+    """Return the JSON object `key` of the metadata; {} if another program wrote the result."""
     try:
         found = json.loads(result.meta.get(key, "{}"))
     except (TypeError, ValueError):

@@ -125,7 +125,7 @@ class Key(NamedTuple):
         return " ".join(self)
 
     def differences(self, text: str) -> str:
-        """Compare with the text of another key, and return the names of the different digests.
+        """Compare with the text of another key, and return the names of the digests that differ.
 
         The result is "" if no digest differs, or if `text` contains another number of digests.
         """
@@ -251,7 +251,7 @@ class Record:
                     self._keep(*self._run(path, number, cells))
 
     def _run(self, path: Path, number: int, cells: list[str]) -> tuple[int, Row]:
-        """Parse the cells of line `number` to run index and `Row`; raise ValueError if damaged."""
+        """Parse the cells of line `number` into run index and `Row`; reject a damaged line."""
         first, n = 1 + self._design.table.shape[1], self.values.shape[1]
         damaged = ValueError(
             f"line {number} of '{path}' is damaged or changed; delete the line to repeat its run"
@@ -543,8 +543,8 @@ def _local_rows(
             each = ((k,) for k in todo)
             yield from run_in_threads(lambda runs: {k: run_one(k) for k in runs}, each, count, end)
         else:
-            parts = lanes.parts(todo, count)
-            yield from run_in_threads(lambda runs: lanes(runs, run_one), parts, count, end)
+            groups = lanes.groups(todo, count)
+            yield from run_in_threads(lambda runs: lanes(runs, run_one), groups, count, end)
 
 
 def _is_traced(wiring: Wiring) -> bool:

@@ -175,7 +175,11 @@ class _Elements:
 
 
 def _checked_result(name: str, result: Any, n: int, kinds: str, values: str) -> Array:
-    """Return the result of the function `name` as an array (n,) of a dtype of the given kinds."""
+    """Return the result of the user's function `name` as an array (n,), after a check.
+
+    `kinds` contains the allowed kinds of the dtype, such as "fiu". `values` names the values in the
+    error message.
+    """
     try:
         array = np.asarray(result)
     except ValueError:  # rows of different lengths

@@ -55,7 +55,7 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
 
 
 def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure":
-    """Plot the phase plane of a run: qd over q, with a ring at the initial point.
+    """Plot the phase plane of a run: qd over q, with a circle at the initial point.
 
     Args:
         result: Result of the run.
@@ -113,10 +113,10 @@ def plot_energy(
 def work(result: Result, force: str, position: str) -> Array:
     """Return the work (n,) [J] of a force from the start of the run to each of the n samples.
 
-    W[i] = sum_k<i f[k] (q[k+1] - q[k])
+    W[i] = sum_k<i f[k]^T (q[k+1] - q[k])
 
     The force f[k] is constant between the samples k and k + 1. `force` and `position` are the names
-    of the signals f and q.
+    of the signals f and q, which have the same number of elements.
     """
     f, q = curves_of(result, force), curves_of(result, position)
     return np.append(0.0, np.cumsum(np.sum(f[:-1] * np.diff(q, axis=0), axis=1)))
@@ -185,9 +185,9 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
-    """Plot the size of the next inner step [s] and the last error of each part over time.
+    """Plot the next inner step size [s] and the error estimate of each part over time.
 
-    The error is divided by the tolerance.
+    The error estimate is that of the last inner step, divided by the tolerance.
     """
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))
@@ -197,7 +197,7 @@ def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[st
 
 
 def _draw_events(axis: "Axes", result: Result, kinds: Sequence[str]) -> None:
-    """Draw a row of marks at the times of the events for each event type."""
+    """Draw one row of marks for each event type, with a mark at the time of each event."""
     for k, kind in enumerate(kinds):
         times = result.times(kind)
         axis.plot(times, np.full(len(times), k), "|", ms=12, label=f"{kind}: {len(times)}")

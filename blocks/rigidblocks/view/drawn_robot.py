@@ -1,7 +1,7 @@
-"""Drawn robots: solids, overlay layers, poses as functions of q, joint sliders and contact forces.
+"""Data of a robot on a page: solids, overlay layers, body poses, joint sliders, contact forces.
 
-The function `force_parts` selects the outputs with contact forces, and `forces_on` returns the
-recorded values of these outputs.
+The body poses are JavaScript functions of q. `force_outputs` selects the outputs with contact
+forces, and `forces_on` returns the recorded values of these outputs.
 """
 
 import base64
@@ -176,10 +176,10 @@ def _closures(model: Tree, radius: float) -> Iterator[Solid]:
 
 
 def tips(model: Tree) -> Iterator[tuple[int, Array]]:
-    """Yield pairs (body, point (3,) [m]) for the bodies without children.
+    """Yield pairs (body index, tip (3,) [m] in body coordinates) for the bodies without children.
 
-    The point is the farthest from the body origin among the joints, the centre of mass and the
-    shapes.
+    The tip is the candidate farthest from the body origin. Candidates are the joints on the body,
+    the point at twice the position of the centre of mass, and the far ends of the shapes.
     """
     for i in range(model.nb):
         if i not in model.parent:
@@ -194,7 +194,7 @@ def _visible_shapes(model: Tree, body: int) -> tuple[Any, ...]:
 
 
 def _far_end(shape: Any) -> list[Array]:
-    """Return the mean of the contact points farthest from the body origin, or an empty list."""
+    """Return a list with one point: the mean of the shape points farthest from the body origin."""
     far = np.linalg.norm(shape.points, axis=1)
     return [shape.points[far > far.max() - 1e-6 * float(far.max()) - 1e-12].mean(axis=0)]
 
@@ -203,11 +203,11 @@ TURN, SLIDE = np.pi, 0.5  # default range of sliders: angle [rad], and length / 
 LAST = 10.0  # default end time of the time slider [s]
 
 
-class Part(NamedTuple):
-    """Components of contact forces in the outputs of a plant.
+class ForceOutputs(NamedTuple):
+    """Outputs of a plant that contain contact forces or centres of pressure.
 
-    The values of the outputs `ports` form one array with a row per point or body. The part consists
-    of the columns from `first` to `last` - 1 of this array.
+    The values of the outputs `ports` form one array with a row per contact point or body. Only the
+    columns from `first` to `last` - 1 of this array belong to the forces or centres of pressure.
     """
 
     ports: tuple[str, ...]
@@ -223,8 +223,8 @@ class DrawnRobot:
     - `bare` are the indices of the bodies that are drawn as rods.
     - `limits` (lower, upper) are the positions (nq,) at the ends of the sliders; a variable without
       a limit has an infinite value.
-    - `forces` are the outputs with the forces at the contact points, or with the forces on the
-      bodies and their points of application.
+    - `forces` are the outputs with the force at each contact point, or with the force and centre of
+      pressure of each body.
     - `frames` maps names to points whose paths can be drawn: a body and a position on it.
 
     For a time-dependent model, the variables of the page are q and the time [s].
@@ -236,7 +236,7 @@ class DrawnRobot:
     more: tuple[Solid, ...] = ()
     bare: frozenset[int] = frozenset()
     limits: tuple[Any, Any] | None = None
-    forces: tuple[Part, ...] = ()
+    forces: tuple[ForceOutputs, ...] = ()
     frames: Mapping[str, tuple[int, Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -268,7 +268,7 @@ class DrawnRobot:
 
     @cached_property
     def contact_points(self) -> BodyPoints | None:
-        """Contact points of the bodies, or None if the forces are given per body or are missing."""
+        """Contact points of the bodies, or None without forces or with one force per body."""
         model = self.model
         if len(self.forces) > 1:
             return None
@@ -276,9 +276,10 @@ class DrawnRobot:
 
     @property
     def weight(self) -> float:
-        """Force [N] for the scale of the force arrows: the weight of the robot.
+        """Reference force [N] for the length of force arrows.
 
-        If several outputs contain forces, it is the weight of the heaviest body.
+        It is the weight of the robot for forces at contact points, and the weight of the heaviest
+        body for forces per body.
         """
         masses = [float(body.m) for body in self.model.inertia]
         return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
@@ -298,7 +299,7 @@ class DrawnRobot:
         return trace("poses", poses, {"q": (self.variables,)})
 
     @cached_property
-    def open(self) -> Graph:
+    def closure_errors(self) -> Graph:
         """Expression graph of the loop closure errors (nc,) [rad, m] and their Jacobian (nc, n).
 
         The errors are functions of `variables` (n,). The column of the time in the Jacobian is
@@ -325,7 +326,7 @@ class DrawnRobot:
         return [k.start for joint, k in pairs if joint.nq > joint.nv]
 
     def sliders(self) -> Iterable[dict[str, Any]]:
-        """Yield a slider for each joint position that is a single coordinate, and for the time."""
+        """Yield a slider for each element of q except quaternions, and for the time if needed."""
         model, reach = self.model, SLIDE * span(self)
         for name, joint, where in zip(model.joint_names, model.joint, model.q_slices, strict=True):
             for j, k in enumerate(range(where.start, where.stop)):
@@ -389,7 +390,7 @@ class DrawnRobot:
 
     def functions(self, number: int) -> str:
         """Return the source text of the JavaScript functions for the data of `to_json`."""
-        graphs = {"poses": self.poses, "open": self.open}
+        graphs = {"poses": self.poses, "open": self.closure_errors}
         return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
 
 
@@ -460,7 +461,7 @@ def pose_numbers(X: Any) -> Array:
 
 
 def span(robot: DrawnRobot) -> float:
-    """Return the largest extent [m] of the body origins along a base axis, or 1 if it is zero."""
+    """Return the largest extent [m] of all body origins along a base axis, or 1 m if it is zero."""
     places = [spatial_transform(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
 
@@ -496,25 +497,29 @@ def _round_coordinates(values: Any) -> Array:
     return np.round(np.ravel(np.asarray(values, dtype=float)), 9)
 
 
-FORCE = (Part(("force",), 0, 3),)
+FORCE = (ForceOutputs(("force",), 0, 3),)
 WRENCH, PRESSURE = ("f_contact", 3, 6), ("centre_of_pressure", 0, 3)
 WIDE = {WRENCH[0]: 6}  # number of columns of outputs with wrenches; other outputs have 3 columns
 
 
-def force_parts(block: Any, name: str = "", system: System | None = None) -> tuple[Part, ...]:
+def force_outputs(
+    block: Any, name: str = "", system: System | None = None
+) -> tuple[ForceOutputs, ...]:
     """Return the outputs that contain the contact forces of a plant.
 
-    The outputs are forces at contact points, or forces on bodies with centres of pressure. `name`
-    is the name of the plant in the `system`. If a `GroundContact` of the system computes the
-    forces, the function returns the outputs of the `GroundContact`.
+    The outputs contain the force at each contact point, or the force and the centre of pressure of
+    each body. `name` is the name of the plant in the `system`. If a `GroundContact` of the system
+    computes the forces, the function returns the outputs of the `GroundContact`.
     """
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ForceOutputs, ...] = ()
     if isinstance(block, ContactPlant):
         parts = FORCE
     elif isinstance(block, RigidContactPlant | SoftContactPlant):
-        parts = tuple(Part((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
+        parts = tuple(ForceOutputs((port,), a, b) for port, a, b in (WRENCH, PRESSURE))
     elif isinstance(block, PlantOfMembers):
-        parts = tuple(Part(_member_outputs(block, port), a, b) for port, a, b in (WRENCH, PRESSURE))
+        parts = tuple(
+            ForceOutputs(_member_outputs(block, port), a, b) for port, a, b in (WRENCH, PRESSURE)
+        )
     elif system is not None and (ground := _ground_contact_name(system, name)):
         parts, name = FORCE, ground
     return tuple(
@@ -524,17 +529,19 @@ def force_parts(block: Any, name: str = "", system: System | None = None) -> tup
 
 
 def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
-    """Return the names of the output `port` of all members of a world, in the order of members."""
+    """Return the names of the existing outputs MEMBER_port, in the order of the world's members."""
     known = {one.name for one in block.outputs}
     names = (f"{member.name}_{port}" for member in block.members)
     return tuple(name for name in names if name in known)
 
 
-def known_parts(robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Part] | None:
-    """Return the outputs with the forces on a robot if all outputs are recorded, or None.
+def recorded_force_outputs(
+    robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]
+) -> Sequence[ForceOutputs] | None:
+    """Return the outputs with the contact forces on a robot, or None if one is not recorded.
 
-    `shapes` contains the shapes of the recorded outputs by name. The result is None if an output is
-    not recorded, or has an unexpected number of points.
+    `shapes` contains the shapes of the recorded outputs by name. The result is also None if the
+    number of recorded points or bodies differs from that of the robot.
     """
     n = robot.model.nb if robot.contact_points is None else len(robot.contact_points.body)
     for part in robot.forces:
@@ -562,7 +569,7 @@ def force_indices(
     `where` contains the index range of each port in the sample, and `shapes` the shape of each
     port. The result is None if an output with forces is missing.
     """
-    if (parts := known_parts(robot, shapes)) is None:
+    if (parts := recorded_force_outputs(robot, shapes)) is None:
         return None
     found = [
         np.concatenate([np.reshape(where[port], (-1, _component_count(port))) for port in ports])[
@@ -576,9 +583,10 @@ def force_indices(
 def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
     """Return the recorded contact forces on a robot, or None for a result without these forces.
 
-    The array is (n, 3 k) [N] for n samples and k points, or (n, 6 k) with points of application.
+    For n samples, the array is (n, 3 k) for k contact points [N], or (n, 6 k) for k bodies, each
+    with the force [N] and the centre of pressure [m].
     """
-    parts = known_parts(robot, {port.name: port.shape for port in result.ports})
+    parts = recorded_force_outputs(robot, {port.name: port.shape for port in result.ports})
     if parts is None:
         return None
     n = len(result.time)

@@ -1,6 +1,6 @@
-"""Web pages of robots with joint sliders, the data of runs for pages, and the format of all pages.
+"""Web pages of robots with joint sliders; page data of runs; HTML file of all pages.
 
-A page is one file that contains all scripts and data.
+A page is a single HTML file that contains all scripts and data.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from rigidblocks.view.drawn_robot import (
     DrawnRobot,
     camera_setup,
     encode_base64,
-    force_parts,
+    force_outputs,
     span,
 )
 from rigidblocks.view.visual_geometry import (
@@ -124,16 +124,18 @@ def page(
     functions = "".join(robot.functions(k) for k, robot in enumerate(robots))
     parts = {
         "title": html_text(title),
-        "style": part("page.css"),
+        "style": page_file("page.css"),
         "data": json.dumps(data, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c"),
         "functions": f"const functions = {{\n{functions}}};",
-        "script": "\n".join(part(f"{name}.js") for name in (LIVE if "live" in data else SCRIPTS)),
+        "script": "\n".join(
+            page_file(f"{name}.js") for name in (LIVE if "live" in data else SCRIPTS)
+        ),
     }
-    return Page(title, Template(part("page.html")).substitute(parts))
+    return Page(title, Template(page_file("page.html")).substitute(parts))
 
 
-def part(name: str) -> str:
-    """Return the text of a JavaScript, CSS or HTML file in the folder `page`."""
+def page_file(name: str) -> str:
+    """Return the text of the JavaScript, CSS or HTML file `name` in the folder `page`."""
     return files("rigidblocks").joinpath("view", "page", name).read_text(encoding="utf-8")
 
 
@@ -179,8 +181,7 @@ def robot_file(
 def _motionless(path: Path, floating: bool) -> RobotDescription | None:
     """Load a URDF robot for drawing only, and replace missing masses with a small mass.
 
-    If the robot has no movable joint, it gets a floating base. If loading fails, the result is
-    None.
+    A robot without a movable joint gets a floating base. The result is None if loading fails.
     """
     try:
         root = parse_xml(read_file(path), path)
@@ -396,7 +397,7 @@ def _draw_system(system: System) -> Iterator[Drawn]:
         if isinstance(part.component, PLANTS):
             robots += 1
             one, ports = drawn_plant(part.component, part.start, name, None)
-            forces = force_parts(part.component, name, system)
+            forces = force_outputs(part.component, name, system)
             frames = dict(_frames(system, part.component, one.model))
             one = replace(one, forces=forces, frames=frames)
             yield (_add_ground(one, system) if robots == 1 else one), ports
@@ -410,7 +411,7 @@ def _draw_system(system: System) -> Iterator[Drawn]:
 
 
 def _add_ground(drawn: DrawnRobot, robot: Block | System) -> DrawnRobot:
-    """Add the ground of a block or system to a drawn robot, without horizontal planes."""
+    """Add the ground surfaces of a block or system, except horizontal planes, to a drawn robot."""
     solids = ground_solids(robot, camera_setup(drawn.model).up, span(drawn))
     return replace(drawn, more=(*drawn.more, *(replace(solid, aside=True) for solid in solids)))
 
@@ -425,7 +426,7 @@ def drawn_plant(
     """
     if isinstance(block, RigidContactPlant):
         q = start.get("q", block.q0) if q is None else q
-        return DrawnRobot(block.model, name, q, forces=force_parts(block)), (
+        return DrawnRobot(block.model, name, q, forces=force_outputs(block)), (
             f"{name}.q".lstrip("."),
         )
     if isinstance(block, PlantOfMembers):
@@ -437,7 +438,7 @@ def drawn_plant(
     ports = configuration_ports(plant)
     names = tuple(f"{name}.{port}" for port in ports) if name else ports
     q = of_start if q is None else q
-    return DrawnRobot(plant.configuration_model, name, q, forces=force_parts(block)), names
+    return DrawnRobot(plant.configuration_model, name, q, forces=force_outputs(block)), names
 
 
 def _draw_world(
@@ -448,7 +449,7 @@ def _draw_world(
         np.ravel(start.get(port, block.q0[member.q]))
         for port, member in zip(ports, block.members, strict=True)
     ]
-    q, forces = np.concatenate(parts) if q is None else q, force_parts(block)
+    q, forces = np.concatenate(parts) if q is None else q, force_outputs(block)
     drawn = DrawnRobot(block.model, name, q, forces=forces)
     return drawn, [f"{name}.{port}".lstrip(".") for port in ports]
 

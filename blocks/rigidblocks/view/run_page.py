@@ -88,7 +88,7 @@ def animate(
 
 
 def _check_frames(paths: Sequence[str], pairs: Sequence[Drawn]) -> Sequence[str]:
-    """Return `paths`; raise KeyError if no robot has a frame with one of these names."""
+    """Return the frame names `paths`; raise KeyError for a name that is no frame of any robot."""
     names = [name for robot, _ in pairs for name in (*robot.model.body_names, *robot.frames)]
     for path in paths:
         if path not in names:
@@ -148,7 +148,7 @@ def overlay_page(
     ]
     own = [one.to_json(k) for k, one in enumerate(drawn)]
     shadows = [
-        _shadow(one, name, PALETTE[k % len(PALETTE)])
+        _translucent_copy(one, name, PALETTE[k % len(PALETTE)])
         for k, name in enumerate(names[1:], 3)
         for one in own
     ]
@@ -188,8 +188,10 @@ def _merge_signals(
     return found
 
 
-def _shadow(robot: dict[str, Any], name: str, colour: tuple[float, float, float]) -> dict[str, Any]:
-    """Return a copy of a robot's page data with a single translucent colour."""
+def _translucent_copy(
+    robot: dict[str, Any], name: str, colour: tuple[float, float, float]
+) -> dict[str, Any]:
+    """Return the page data of a robot with its moving links in one translucent colour."""
     moving = (one for one in robot["solids"] if max(one["body"], one.get("other", -1)) >= 0)
     links = [one for one in moving if one["layer"] == "links"]
     solids = [{**one, "colour": list(colour), "opacity": THROUGH} for one in links]
@@ -228,8 +230,7 @@ class LatestEvent:
     def follow(self, write: Callable[[bytes], Any]) -> None:
         """Pass each new event to `write` until `is_over` is true.
 
-        The method pauses between two events (`CpuThrottle`). The pauses become longer with more
-        readers.
+        The method pauses between two events (`CpuThrottle`); more readers cause longer pauses.
         """
         seen, heard, rest = 0, time.monotonic(), CpuThrottle()
         self._followers.add(rest)
@@ -243,26 +244,26 @@ class LatestEvent:
                 elif time.monotonic() - heard > IDLE:
                     write(b": still here\n\n")
                     heard = time.monotonic()
-                rest.take(len(self._followers))
+                rest.pause(len(self._followers))
         finally:
             self._followers.discard(rest)
 
 
 class CpuThrottle:
-    """Limiter that pauses a thread, so that it uses at most 1/300 of the CPU time of the program.
+    """Limiter of the CPU time of a thread to about 1/300 of the CPU time of the program.
 
-    A pause is at most 0.35 s.
+    The limiter pauses the thread, for at most 0.35 s per sending thread.
     """
 
     def __init__(self) -> None:
         self._clocks = _clocks()
 
-    def take(self, threads: int = 1) -> None:
-        """Pause this thread to limit the CPU time of all threads that send events.
+    def pause(self, threads: int = 1) -> None:
+        """Pause the calling thread.
 
         Args:
-            threads: Number of threads that send events; together they use at most 1/300 of the CPU
-                time.
+            threads: Number of sending threads. The pause is proportional to this number, so that
+                all threads together use about 1/300 of the CPU time.
         """
         before, self._clocks = self._clocks, _clocks()
         wall, program, own = (b - a for a, b in zip(before, self._clocks, strict=True))
@@ -288,7 +289,9 @@ class Server:
         self._http = _Http((host, port), _Answer)
         self._http.path = f"/{self._token}/"
         self._http.html, self._http.events = html, events
-        self._http.hosts = None if host not in (LOOPBACK, "localhost") else _names(self._port)
+        self._http.hosts = (
+            None if host not in (LOOPBACK, "localhost") else _accepted_hosts(self._port)
+        )
         self._host = host
         self._thread = threading.Thread(target=self._http.serve_forever, daemon=True)
         self._thread.start()
@@ -309,8 +312,8 @@ class Server:
         self._http.server_close()
 
 
-def _names(port: int) -> set[str]:
-    """Return the accepted values of the HTTP header Host, which exclude other websites."""
+def _accepted_hosts(port: int) -> set[str]:
+    """Return the accepted values of the HTTP header Host, to reject requests of other websites."""
     return {f"{LOOPBACK}:{port}", f"localhost:{port}"}
 
 

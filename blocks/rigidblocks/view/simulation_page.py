@@ -37,7 +37,7 @@ from rigidblocks.tracing.compiler import (
     version,
 )
 from rigidblocks.tracing.slow_operation_log import log_if_slow
-from rigidblocks.view.drawn_robot import Part, encode_base64, force_indices
+from rigidblocks.view.drawn_robot import ForceOutputs, encode_base64, force_indices
 from rigidblocks.view.robot_page import Page, page_of, plant_of, running_robots, sort_signals
 from rigidblocks.view.visual_geometry import usual_length
 
@@ -148,7 +148,7 @@ def add_wrench_inputs(system: System) -> System:
 
 
 def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Yield the data of the spring with which the mouse pulls a robot, for each robot.
+    """Yield, for each robot, the data of the spring between the mouse and the pulled body.
 
     The stiffness [N/m] is five times the weight of the robot divided by its length. The factor was
     found by trial. The function yields None for a robot whose wrench input is missing or connected.
@@ -188,7 +188,7 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
     return drawn, plant.model.nb - drawn.nb, mass, drawn.nb * usual_length(drawn)
 
 
-def _rename_to_exposed(system: System, parts: Iterable[Part]) -> Iterator[Part]:
+def _rename_to_exposed(system: System, parts: Iterable[ForceOutputs]) -> Iterator[ForceOutputs]:
     """Yield the parts with port names replaced by the names that the system exposes."""
     for part in parts:
         yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))

@@ -75,7 +75,7 @@ def _side(radius: float, height: float) -> Array:
 
 
 def _box(sides: Array) -> Array:
-    """Return the triangles of a box with these sides [m]; each face has 4 x 4 squares."""
+    """Return the triangles of a box with the side lengths `sides` [m], 4 x 4 squares per face."""
     found = []
     s = np.linspace(-0.5, 0.5, 5)
     for axis in range(3):
@@ -173,7 +173,7 @@ def _writer_options(path: Path, rate: float) -> dict[str, Any]:
 def pictures(
     result: Result, robot: Drawable, time: Array, size: tuple[int, int]
 ) -> Iterator[Array]:
-    """Yield the video frame (height, width, 3) of bytes at each of the times `time` (n,) [s]."""
+    """Yield the video frames, bytes (height, width, 3), for the times `time` (n,) [s]."""
     pairs = list(drawn_robots(robot, None))
     drawn = [one for one, _ in pairs]
     motion = motion_of(result, pairs)

@@ -83,10 +83,12 @@ class Solid:
 def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:
     """Return the solids of all bodies of a model.
 
-    The solids are the visual shapes, or the contact shapes of a body without visual shapes. Contact
-    shapes also have a separate layer. A body without shapes consists of rods from its joint to the
-    joints of its children and to its loop joints. If the model has meshes, only the bodies in
-    `bare`, which have no mesh, consist of rods.
+    The solids of a body are its visual shapes, or its contact shapes if it has no visual shapes.
+    Contact shapes also have a separate layer. A body without shapes consists of rods from its joint
+    to the joints of its children and to its loop joints.
+
+    If some bodies have meshes, pass the indices of bodies without meshes as `bare`. Bodies that are
+    not in `bare` then have only their visual shapes.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -189,9 +191,9 @@ def spatial_transform(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    The length is the median of two sets of values: the distances from the body origins to the
-    joints on the bodies, and twice the distances to the centres of mass. If all values are zero,
-    the length is 1 m.
+    The length is the median over all joints and bodies: the distance of a joint from the origin of
+    the body on which it is mounted, and twice the distance of a centre of mass from its body
+    origin. Zeros are ignored. If all distances are zero, the length is 1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]
@@ -224,7 +226,7 @@ def _link(
 ) -> Iterator[Solid]:
     """Yield the solids of a body without shapes: rods, and a ball at the joint."""
     places, centre = places_on(model, body), centre_of_mass(model, body)
-    if slides(model.joint[body]):
+    if moves_body_origin(model.joint[body]):
         X, parent = spatial_transform(model.Xtree[body]), model.parent[body]
         yield Solid("rod", parent, (0.6 * radius,), METAL, other=body, start=X.r)
     is_empty = model.body_names[body] in model.massless
@@ -257,7 +259,7 @@ def axis_of(joint: Joint) -> Array | None:
     return axis / size if size else None
 
 
-def slides(joint: Joint) -> bool:
+def moves_body_origin(joint: Joint) -> bool:
     """Return True if a joint with one or two degrees of freedom moves the origin of its body."""
     if joint.nv > 2 or joint.nq != joint.nv or not joint.nv:
         return False
@@ -314,7 +316,7 @@ def ground_solids(block: Any, up: ArrayLike, size: float) -> Iterator[Solid]:
         if isinstance(one, Shape):
             yield from shape_solids([one], -1, STONE)
         elif isinstance(one, HeightField):
-            yield Solid("mesh", -1, (), STONE, points=_field(one))
+            yield Solid("mesh", -1, (), STONE, points=_height_field_triangles(one))
         elif isinstance(one, TriangleMesh):
             yield Solid("mesh", -1, (), STONE, points=one.faces.reshape(-1, 9))
         elif isinstance(one, Plane) and not _is_level(one, up):
@@ -339,8 +341,8 @@ def _square(plane: Plane, side: float) -> Array:
     return np.concatenate([corners[k] for k in (0, 1, 2, 0, 2, 3)]).reshape(2, 9)
 
 
-def _field(field: HeightField) -> Array:
-    """Return the triangles (n, 9) of a height field with at most 32 x 32 cells."""
+def _height_field_triangles(field: HeightField) -> Array:
+    """Return the triangles (n, 9) of a height field, reduced to at most 32 x 32 cells."""
     heights = np.asarray(field.heights, dtype=float)
     first, spacing = np.asarray(field.first), np.asarray(field.spacing)
     rows, columns = (np.unique(np.linspace(0, n - 1, FINE + 1).astype(int)) for n in heights.shape)
@@ -414,11 +416,11 @@ def meshes(robot: RobotDescription, path: Path, packages: Sequence[str | Path] =
     return Meshes(tuple(found), frozenset(missing.values()))
 
 
-def coarse(triangles: Array, limit: int) -> Array:
-    """Return at most `limit` triangles that approximate triangles (n, 3, 3).
+def simplify_mesh(triangles: Array, limit: int) -> Array:
+    """Return at most `limit` triangles that approximate a mesh of triangles (n, 3, 3).
 
-    The function merges all corners in a grid cell. It tests grids from fine to coarse, and selects
-    the first grid with at most `limit` triangles.
+    The function merges all corners in the same grid cell into one corner (vertex clustering). It
+    tests grids from fine to coarse, and selects the first one with at most `limit` triangles.
     """
     if len(triangles) <= limit:
         return triangles
@@ -498,7 +500,7 @@ def _triangles(file: Path, limit: int) -> Array | None:
     except Exception:  # mesh readers raise different exceptions for damaged files
         return None
     finite = np.isfinite(triangles).all(axis=(1, 2))
-    return coarse(triangles[finite], limit)
+    return simplify_mesh(triangles[finite], limit)
 
 
 def _collada(file: Path) -> BytesIO:
