@@ -3,8 +3,8 @@
 The contact surface is a massless patch with one spring-damper along the normal and one in the
 tangent plane. The symbols follow RBDA:
 
-- p is the negative of the penetration depth [m];
-- z <= 0 is the position of the surface along the normal [m];
+- p is the gap between body and undeformed ground [m], negative in penetration;
+- z <= 0 is the position of the deformed surface along the normal [m];
 - x (..., 3) is the displacement of the patch in the tangent plane [m];
 - v (..., 3) is the velocity of the body's material point relative to the ground [m/s].
 
@@ -14,7 +14,7 @@ The contact law has two forms. The *sampled* form, `SoftLaw.sample`, stores z an
 and is stable for every D / K. It computes z in closed form and x by the implicit Euler formula,
 which dissipates energy. The *continuous* form, `SoftLaw.force` and `SoftLaw.rate`, has only the
 state x. In this form, the surface follows a separating body immediately: z = min(p, 0). The two
-forms differ if a body returns faster than the surface.
+forms differ only if a body touches the ground again before the surface has relaxed.
 """
 
 import abc
@@ -73,9 +73,9 @@ def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any
 
         f_n = 0 if p > z,  else max(0, -g (K p + D dp/dt))
 
-    p [m] is the negative of the penetration depth, and z [m] the surface position along the normal.
-    K [N/m] and D [N s/m] are the stiffness and damping along the normal. g is the factor of
-    `SoftLaw.stiffening_factor`.
+    p [m] is the gap, negative in penetration, and z [m] the surface position along the normal. K
+    [N/m] and D [N s/m] are the stiffness and damping along the normal. g is the stiffening factor
+    for round bodies (`SoftLaw.stiffening_factor`).
     """
     return select(less(z, p), 0.0, maximum(0.0, -(g * (K * p + D * pdot))))
 
@@ -86,7 +86,7 @@ def surface_rate(z: Any, f_n: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
 
 
 def relaxed_surface(z: Any, h: Any, K: Any, D: Any) -> Any:
-    """Return the surface position z exp(-K h / D) [m] after the time h [s] without load.
+    """Return the position z exp(-K h / D) [m] of an unloaded surface after the time h [s].
 
     If D is zero, the result is 0.
     """
@@ -104,7 +104,7 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
     continuous at impact. If K_s tends to infinity, the force converges to `normal_force`.
 
     Args:
-        p: Negative penetration depth (...) [m].
+        p: Gap (...) [m], negative in penetration.
         y: Position of the node (...) [m].
         K_s: Stiffness of the series spring [N/m].
     """
@@ -207,8 +207,8 @@ class SoftLaw:
 
             min(-p, -(p + D / K dp/dt))
 
-        The continuous form of the law defines the margin. p is the negative of the penetration
-        depth. If the body does not touch the surface and approaches it, the margin is -p.
+        The margin refers to the continuous form of the law. p is the gap, negative in penetration.
+        For an approaching body that does not touch the surface, the margin is -p.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
@@ -230,7 +230,7 @@ class SoftLaw:
     ) -> tuple[SurfaceState, ContactForce]:
         """Return the surface state after the time h [s], and the contact force over the next h.
 
-        If the contact is open, x is zero, so a returning body touches an undisplaced surface.
+        In an open contact, x is zero, so the next contact begins without tangential displacement.
 
             z = min(p, relaxed z),
             x = (D_t x - h f_t) / (D_t + h K_t), which is x + h v if the point sticks
@@ -284,7 +284,7 @@ def patch_port(n: int) -> Port:
 
 
 def total_force(force: ContactForce, touching: Contact) -> Array:
-    """Return the sums (n, 3) [N] of normal and friction forces at the contacts `touching`."""
+    """Return the total forces (n, 3) [N], normal and friction, at the contacts `touching`."""
     f: Array = np.asarray(force.normal)[:, None] * touching.normal + force.friction
     return f
 
@@ -299,8 +299,8 @@ def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = 
 
     The result is the `stable_step` of the normal spring or, if it is shorter and mu > 0, of the
     tangential spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1 J^T). J (3n,
-    nv) is the Jacobian of the points, and H the joint-space inertia matrix. Set `lead` to True if
-    the block evaluates the normal force at extrapolated positions.
+    nv) is the Jacobian of the points, and H the joint-space inertia matrix. `lead` is True if the
+    block evaluates the normal force at extrapolated positions.
     """
     m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
     normal = stable_step(law.K, law.D, m_eff, lead=lead)
@@ -383,7 +383,7 @@ class CompliantPlant(Block):
 
     @property
     def _model(self) -> Model:
-        """Model with the coordinates q and velocities qd of the robot block."""
+        """Model whose configuration and velocity are the states q and qd of the robot block."""
         model = self.robot.configuration_model
         assert isinstance(model, Model)
         return model

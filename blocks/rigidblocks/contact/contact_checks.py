@@ -123,8 +123,9 @@ def check_joint_properties(model: Model, properties: JointProperties) -> None:
     for i, (name, joint) in enumerate(zip(model.joint_names, model.joint, strict=True)):
         if held[model.v_slices[i]].any() and joint.nq > joint.nv:
             raise ValueError(
-                f"joint '{name}' of model '{model.name}' has nq > nv; it supports dampers and "
-                "rotors, but no stops, dry friction or springs"
+                f"joint '{name}' of model '{model.name}' has nq > nv (more position than "
+                "velocity variables); it supports dampers and rotors, but no stops, dry friction or "
+                "springs"
             )
         of = model.v_slices[i]
         if isinstance(joint, SixDoF) and (

@@ -220,7 +220,7 @@ def _sensor_port(
     text: str,
     minimum: float | None = None,
 ) -> Port:
-    """Return the port `<sensor>_<quantity>` of a sensor; `text` describes the quantity."""
+    """Return the port `<sensor>_<quantity>` of a sensor with the description `text`."""
     maximum = 1 if quantity == "in_contact" else None
     return Port(f"{sensor.name}_{quantity}", shape, unit, text, 0.0, min=minimum, max=maximum)
 
@@ -242,7 +242,7 @@ def sensor_offsets(ports: Sequence[Port], sensors: Sequence[ContactSensor]) -> d
 
 @dataclass(frozen=True, eq=False)  # eq=False: a model has arrays
 class ProximitySensor(WrittenBlock):
-    """Sensor of the distances between shapes of a robot and fixed shapes.
+    """Block that measures distances between shapes of a robot, or to fixed shapes.
 
     The block measures the distances every `sample_time` [s] and holds them between samples.
 

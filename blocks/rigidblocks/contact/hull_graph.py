@@ -18,7 +18,7 @@ SHORT_EDGE = 1e-6  # shortest edge of a hull with a graph, relative to the exten
 
 
 def hull_graph(vertices: Array) -> Array:
-    """Return the start vertices and the neighbours of the hull of the points `vertices` (n, 3) [m].
+    """Return start vertices and neighbour lists of the convex hull of `vertices` (n, 3) [m].
 
     The result is one read-only array, which concatenates three lists: the start vertex for each
     direction in `start_directions`, n + 1 offsets, and the neighbours. The neighbours of vertex i
@@ -76,8 +76,8 @@ def _graph(vertices: Array) -> Array:
 def start_directions() -> Array:
     """Return the central direction (3,) of each cell of the six faces of a cube.
 
-    The cells are ordered by the axis of the face, its sign (positive first), and the coordinates of
-    the next two axes in cyclic order.
+    The cells are sorted by the axis of the face, by its sign (positive first), and by the
+    coordinates along the next two axes in cyclic order.
     """
     ticks = (2.0 * np.arange(START_CELLS) + 1.0) / START_CELLS - 1.0
     return np.array(
@@ -124,7 +124,7 @@ def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
 
 
 def _integers(vertices: Array) -> list[list[int]]:
-    """Return the coordinates as integers, in units of their smallest binary digit."""
+    """Return the coordinates as exact integer multiples of their smallest binary digit."""
     pairs = [[float(x).as_integer_ratio() for x in point] for point in vertices]
     whole = max(d for point in pairs for _, d in point)
     return [[n * (whole // d) for n, d in point] for point in pairs]

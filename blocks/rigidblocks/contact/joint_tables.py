@@ -395,7 +395,7 @@ def _motion_subspace(joint: Joint) -> Array:
 
 
 def _rotational_dofs(joint: Joint) -> int:
-    """Return min(r, 2) for a joint with r rotational degrees of freedom."""
+    """Return the number of rotational degrees of freedom of a joint, but at most 2."""
     rank = int(np.linalg.matrix_rank(_motion_subspace(joint)[:3])) if joint.nv else 0
     return 2 if rank > 1 else rank
 

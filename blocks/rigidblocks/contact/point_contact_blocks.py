@@ -345,12 +345,13 @@ class ContactPlant(CompliantPlant):
     The other fields are the fields of `GroundContact`. The field `contact` of the model contains
     the shapes with the contact points.
 
-    The plant evaluates the forces at every stage of the integrator and holds no values, so only the
-    integrator limits stability. Use the method "adaptive or stiff":
+    The plant evaluates the forces at every stage of the integrator instead of holding them, so only
+    the integrator limits stability. The integration methods differ:
 
-    - "adaptive or stiff": the steps end when contacts open or close, so a bounce gains no energy at
-      any stiffness. The step size may exceed the time constant D_t / K_t of the patches.
-    - "adaptive": this method is sufficient if the contact is not stiff.
+    - "adaptive or stiff" is recommended. The steps end when contacts open or close, so a bounce
+      gains no energy at any stiffness. The step size may exceed the time constant D_t / K_t of the
+      patches.
+    - "adaptive" is sufficient if the contact is not stiff.
     - Explicit methods with fixed steps need steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D
       and 2.5 D_t / K_t. `simulate` issues a warning for larger steps. Each bounce adds or removes
       some energy.
@@ -431,7 +432,7 @@ class ContactPlant(CompliantPlant):
 
 @dataclass(frozen=True, eq=False)
 class ContactForces(Block):
-    """Sums of the contact forces on named bodies of a robot, as measured by force sensors.
+    """Block that adds up the contact forces on named bodies of a robot (force sensors).
 
         `force_<body>` = sum of f_k over the contact points k of the body
 

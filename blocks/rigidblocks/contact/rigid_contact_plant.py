@@ -80,10 +80,10 @@ class RigidContactPlant(WrittenBlock):
     by sweep and prune along one axis. The narrow phase finds up to four contact points of each
     pair, and the gap at each point. Projected Gauss-Seidel sweeps with the friction cone then solve
     for the impulses p, with a warm start from the previous step. The sweeps end when no contact
-    velocity changes by more than 1e-5 of the speed of the fastest body. After 32 sweeps, the limit
-    is `moving_tolerance` times the speeds before the step. A larger value saves time for moving
-    bodies and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps. The C
-    code loops over tables, so the compile time does not depend on the number of pairs.
+    velocity changes by more than 1e-5 of the speed of the fastest body. From the 33rd sweep, the
+    limit is `moving_tolerance` times the speeds before the step. A larger value saves time for
+    moving bodies and does not affect bodies at rest. `max_sweeps` is the maximum number of sweeps.
+    The C code loops over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
     coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
@@ -112,8 +112,8 @@ class RigidContactPlant(WrittenBlock):
     contacts. `left_out` is the number of pairs or points that exceed `max_contacts`. `residual`
     [m/s] is the largest velocity change in the last sweep. Without convergence, the largest error
     of a contact velocity can exceed `residual`. `sweeps_made` is the number of sweeps. `depth` [m]
-    is the largest penetration depth. The solver removes overlaps, such as initial overlaps, over
-    several steps without adding velocity.
+    is the largest penetration depth. A position correction removes overlaps, such as initial
+    overlaps, over several steps without a change of the velocities.
 
     Sensors. Each of the `sensors` has two sides, which consist of bodies, materials or the ground.
     A sensor `toe` has the output toe_wrench (6,), the wrench of the second side on the first side
@@ -124,9 +124,10 @@ class RigidContactPlant(WrittenBlock):
     toe_on_other (3,) [m].
 
     Closed loops. The solver supports revolute, prismatic, cylindrical, spherical, planar and fixed
-    loop joints. Contacts, stops and dry friction act on the inertia of the closed loops.
-    Elimination computes this inertia and drops dependent constraints. Every step ends with a
-    correction that closes the loops. `loop_error` is the loop error before this correction.
+    loop joints. The solver eliminates the loop constraints from the inverse inertia matrix and
+    drops dependent constraints. Contacts, stops and dry friction therefore act on the closed loops.
+    Every step ends with a correction that closes the loops. `loop_error` is the loop error before
+    this correction.
 
     Raises:
         ValueError: The plant does not support a joint, the initial configuration leaves loops open,
@@ -465,10 +466,9 @@ class BouncingBall(Block):
 
     `e` is the coefficient of restitution, from 0 to 1. The ball stays on the floor if its rebound
     velocity would be below `v_rest` [m/s]. Without this limit, a ball with e < 1 would have
-    infinitely many impacts in a finite time (Zeno behaviour). This time is proportional to v+ / g.
-    The states jump in `Block.project`. A model exchange importer locates the jump as an event, and
-    adaptive steps end at the jump. If the step size is fixed, the jump occurs at the end of the
-    step.
+    infinitely many impacts within a finite time proportional to v+ / g (Zeno behaviour). The states
+    jump in `Block.project`. A model exchange importer locates the jump as an event, and adaptive
+    steps end at the jump. If the step size is fixed, the jump occurs at the end of the step.
     """
 
     z0: float = 1.0

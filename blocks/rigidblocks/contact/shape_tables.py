@@ -222,7 +222,7 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
 
 
 def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
-    """Return a shape table row: type, half-extents, radius, vertex count, width, 0, vertices.
+    """Return a shape table row: type, half-extents, radius, vertex count, width, zero, vertices.
 
     `kind` is the shape type, `half` (3,) the half-extents [m], `size` the smallest width [m].
     """

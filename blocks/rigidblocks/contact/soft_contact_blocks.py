@@ -222,8 +222,8 @@ class SoftContact(StagedBlock):
     - `in_contact` (nb,), 1 if a contact force acts on the body, else 0;
     - `centre_of_pressure` (nb, 3) [m] and `normal_force` (nb,) [N] of all contacts of a body;
     - `depth` (nb,) [m], the largest depth, and `pressure` (nb,) [Pa], the largest pressure;
-    - `left_out`, the number of overlapping points, normals and face pieces that do not fit into the
-      fixed buffers. It is zero unless details of the ground are smaller than the shapes on it.
+    - `left_out`, the number of contact points, normals and face pieces that exceed the fixed
+      buffers. It is zero unless the ground has details smaller than the shapes on it.
 
     Each of the `sensors` has two sides and the same outputs as a sensor of `RigidContactPlant`, as
     values at the current time. As a separate part of a system, this block holds its forces over a

@@ -267,7 +267,7 @@ def moved_model(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
 
 
 def _is_placed(X: Transform) -> bool:
-    """Return True if the transform X differs from the identity."""
+    """Return True if the placement X is not the identity."""
     return bool(np.any(X.r)) or not np.array_equal(X.E, np.eye(3))
 
 

@@ -46,7 +46,7 @@ class Complementarity(NamedTuple):
 
     @property
     def redundant(self) -> Array:
-        """Mask (n,) of the closed contacts that depend on the active contacts."""
+        """Mask (n,) of the closed contacts that are linearly dependent on the active contacts."""
         closed = np.abs(self.w) <= ZERO_TOLERANCE * max(1.0, float(np.abs(self.w).max(initial=0.0)))
         return closed & ~self.active
 
@@ -93,7 +93,7 @@ def complementarity(M: ArrayLike, d: ArrayLike) -> Complementarity:
     releases contacts whose force reaches zero during the increase. The objective of RBDA Eq 11.43
     decreases in every iteration, so the search ends. Values below `ZERO_TOLERANCE` count as zero.
     `DEPENDENT` is the tolerance for dependent contacts. The function sets w of a dependent contact
-    to zero. The exact value of this w can be about 1e-5 of |d|.
+    to zero, which changes w by up to about 1e-5 |d|.
 
     Args:
         M: Symmetric positive semidefinite matrix (n, n), T^T H^-1 T.
@@ -187,11 +187,11 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
 
 
 def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
-    """Return a bound of the rounding error of b . r for a ray r of forces with A r = 0.
+    """Return a bound of the rounding error of b . r, for a force direction r with A r = 0.
 
         n eps |b| . r + 10 sqrt(r^T A r) max |b|
 
-    Forces along the ray do not change the velocities w, except by the rounding error of A r.
+    Forces along r do not change the velocities w, except by the rounding error of A r.
 
     The factor 10 was found by trial.
     """
@@ -203,8 +203,8 @@ def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
 def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Array | None:
     """Increase the force of contact j until its w is zero; release contacts whose force is zero.
 
-    The function changes lam and `basis`. It returns None, or the ray r >= 0 (n,) of forces with
-    A r = 0 if no force makes w zero.
+    The function changes lam and `basis`, and returns None. If no force makes w zero, it returns the
+    force direction r >= 0 (n,) with A r = 0 (a ray).
     """
     while True:
         # Per unit of lam_j, lam_B changes by -x = -A_BB^-1 A_Bj and w_j by the Schur complement
@@ -603,7 +603,7 @@ def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Arra
 
 @cache
 def _edges(n: int, k: int) -> tuple[Array, Array]:
-    """Return the matrices that map edge forces of pyramids to contact forces, and to sums.
+    """Return the matrices that map pyramid edge forces to contact forces and to their sums.
 
     G (n + 2k, n + 4k) maps normal forces and edge forces to lam. The second matrix (4k, k) sums the
     four edge forces of each of the k contacts with friction.
@@ -655,7 +655,7 @@ def shared_forces(M: ArrayLike, lam: ArrayLike, stiffness: ArrayLike = 1.0) -> A
     the supports determines this distribution (RBDA 11.5). Equal stiffness gives the least-squares
     forces. A support cannot pull, so all forces are nonnegative. The function solves the
     complementarity problem lam = P z + lam0 - P K^-1 lam0, with multipliers z of the conditions lam
-    >= 0. N is a basis of the null space of M, and P = N (N^T K^-1 N)^-1 N^T.
+    >= 0. Here P = N (N^T K^-1 N)^-1 N^T, and N is a basis of the null space of M.
 
     Args:
         M: Matrix T^T H^-1 T (n, n).

@@ -25,8 +25,8 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
 
     The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k, n +
     2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
-    residual of `contact.contact_residual`. Every call makes all `sweeps`. A call with many open
-    contacts takes less time, because a sweep skips part of their computation.
+    residual of `contact.contact_residual`. Every call executes exactly `sweeps` sweeps. Open
+    contacts take less time, because a sweep skips part of their computation.
 
     Raises:
         ValueError: k is not in the range 0 <= k <= n.

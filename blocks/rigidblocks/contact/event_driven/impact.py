@@ -43,8 +43,8 @@ def passive_impulse(M: Array, w: Array, base: Array, lam: Array) -> Array:
     With friction, or with several contacts of different restitution, Newton's and Poisson's laws
     can require an impulse lam that adds energy. The result then lies between the plastic impulse
     `base` and lam, and it satisfies the friction limits. The change of the kinetic energy is the
-    convex function a s^2 + b s + c. `base` adds no energy, so c <= 0, and the change is not
-    positive up to the positive root s.
+    convex function a s^2 + b s + c. `base` adds no energy, so c <= 0, and no s between 0 and the
+    positive root adds energy.
 
     Args:
         M: Matrix T^T H^-1 T (m, m).
@@ -337,9 +337,9 @@ def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int)
 def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
     """Return the total impulses (n,) of successive single-contact collisions (RBDA Eq 11.65).
 
-    M and w are the matrix and the contact velocities before the impact, e the restitution. Each
-    contact has one collision, in contact order; the sequence is repeated 2 n times. The last step
-    is a plastic impact of all contacts.
+    M = T^T H^-1 T (n, n), w (n,) are the contact velocities before the impact, and e (n,) the
+    coefficients of restitution. Each contact has one collision, in contact order; the sequence is
+    repeated 2 n times. The last step is a plastic impact of all contacts.
     """
     n, lam = len(w), 0.0 * w
     for i in [*range(n)] * (2 * n):

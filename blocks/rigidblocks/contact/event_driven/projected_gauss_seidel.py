@@ -32,12 +32,12 @@ def projected_sweeps(
 
         lam_i' = P(lam_i - w_i / M_ii),  w = M lam + d,  P the projection on the friction cone
 
-    A sweep solves the contacts in order: first the normal force of a contact, then its friction
-    with this normal force. Between sweeps, the function extrapolates the forces along the previous
-    direction with the factors of conjugate gradients, which improves the convergence. Near
-    transitions from stick to slip, an extrapolation can increase the error. The result is therefore
-    the iterate with the smallest change in its sweep. The function does not check its arguments;
-    `contact_residual` measures the error.
+    A sweep solves one contact after another: first its normal force, then the friction force for
+    this normal force. Between sweeps, the function extrapolates the forces with the factors of
+    conjugate gradients (`conjugate_factor`), which improves the convergence. Near transitions from
+    stick to slip, an extrapolation can increase the error. The result is therefore the iterate with
+    the smallest change in its sweep. The function does not check its arguments; `contact_residual`
+    measures the error.
 
     Args:
         M: Matrix T^T H^-1 T (n + 2k, n + 2k).
@@ -199,7 +199,7 @@ def shortening_factor(x: Any, y: Any, limit: Any) -> Any:
 def contact_residual(
     M: Array, d: Array, lam: Array, mu: Any = (), c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """Return the residual of a contact problem, the largest constraint error of any contact.
+    """Return the residual of a contact problem, the largest error of a contact in its contact law.
 
         |min(w_z, M_zz lam_z)| for normals,  |P(lam_t - r_t w_t) - lam_t| / r_t for friction
 

@@ -1,7 +1,7 @@
 """Inequality constraints of rigid contact: point contacts and joint limits (RBDA 11.1, 11.4).
 
 Each constraint requires a gap >= 0 between two bodies of the model, or between a body and the base.
-The quantities of a constraint apply to the current configuration, in base coordinates. All
+The quantities of a constraint are evaluated at the current configuration, in base coordinates. All
 quantities except the body indices may be traced.
 """
 
@@ -100,7 +100,7 @@ class JointLimit:
 
     @property
     def sign(self) -> float:
-        """Sign of the joint force of the limit: 1 for a lower limit, -1 for an upper limit."""
+        """Sign of the limit force on the joint: 1 for a lower limit, -1 for an upper limit."""
         return -1.0 if self.upper else 1.0
 
 
