@@ -124,8 +124,8 @@ def check_joint_properties(model: Model, properties: JointProperties) -> None:
         if held[model.v_slices[i]].any() and joint.nq > joint.nv:
             raise ValueError(
                 f"joint '{name}' of model '{model.name}' has nq > nv (more position than "
-                "velocity variables); it supports dampers and rotors, but no stops, dry friction or "
-                "springs"
+                "velocity variables); it supports dampers and rotors, but no stops, dry friction "
+                "or springs"
             )
         of = model.v_slices[i]
         if isinstance(joint, SixDoF) and (
