@@ -1,7 +1,7 @@
 """Functions of robot models and blocks for JAX and PyTorch, with exact derivatives.
 
-A compiled function computes the values. The derivative in reverse mode is another compiled function
-of the same kind, so derivatives of any order exist.
+A compiled function computes the values. Another compiled function of the same kind computes the
+derivative in reverse mode, so derivatives of any order exist.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from rigidblocks.tracing.trace import Graph, adjoint
 
 
 class _Rows:
-    """Compiled function from the last axis of an array (..., n) to the last axis (..., m).
+    """Compiled function that maps each row (n,) of an array (..., n) to a row (m,).
 
     Args:
         graph: Graph of the function.
@@ -41,7 +41,7 @@ class _Rows:
 
     @cached_property
     def adjoint(self) -> "_Rows":
-        """Function of the arguments x (n,) and multipliers l (m,), which returns J^T l (n,)."""
+        """Compiled function that maps x (n,) and l (m,) to J^T l (n,) with the Jacobian J at x."""
         return _Rows(adjoint(self.graph))
 
     def __call__(self, x: Array) -> Array:
@@ -59,9 +59,9 @@ def jax_function(target: Tree | Block, function: str) -> Callable[..., Any]:
 
     `function` and the arguments are as in `casadi_function`. The function supports `jax.jit`,
     `jax.vmap`, `jax.grad` and `jax.vjp`, also nested, and arguments with leading axes (..., nq). It
-    does not support derivatives in forward mode (`jax.jvp`). JAX calls the compiled
-    function on the processor, by `jax.pure_callback`. The function computes in doubles and returns
-    the type of its arguments, with at least 32 bits. Integers have the default type of JAX.
+    does not support derivatives in forward mode (`jax.jvp`). JAX calls the compiled function on the
+    CPU, by `jax.pure_callback`. The function computes in doubles and returns the type of its
+    arguments, with at least 32 bits. Integers have the default type of JAX.
 
     Args:
         target: Robot model, or block.
@@ -105,8 +105,8 @@ def torch_function(target: Tree | Block, function: str) -> Callable[..., Any]:
         f(q, qd, tau).sum().backward()
 
     `function` and the arguments are as in `casadi_function`. The arguments may have leading axes
-    (..., nq), which are broadcast. The function computes in doubles on the processor and returns
-    the type of its arguments, with at least 32 bits. Its derivatives are differentiable
+    (..., nq), which are broadcast. The function computes in doubles on the CPU and returns the type
+    of its arguments, with at least 32 bits. Its derivatives are differentiable
     (`create_graph=True`). It does not support `torch.func` and `torch.vmap`.
 
     Args:
@@ -139,7 +139,7 @@ def _torch_rows(torch: Any, rows: _Rows) -> Callable[[Any], Any]:
 
         @staticmethod
         def backward(ctx: Any, multipliers: Any) -> Any:
-            """Return the derivatives J^T l for the multipliers l."""
+            """Return J^T l for the multipliers l, with the Jacobian J at the saved arguments."""
             (x,) = ctx.saved_tensors
             if not followed:
                 followed.append(_torch_rows(torch, rows.adjoint))
@@ -151,7 +151,7 @@ def _torch_rows(torch: Any, rows: _Rows) -> Callable[[Any], Any]:
 def _with_named_arguments(
     graph: Graph, numpy: Any, evaluate: Callable[[Any], Any], axis: str
 ) -> Callable[..., Any]:
-    """Return a function of the inputs of a graph, which calls a function of the flat vector.
+    """Return a function of the inputs of a graph that calls `evaluate` with the flat vector.
 
     Args:
         graph: Graph with one output.

@@ -4,7 +4,7 @@ A fingerprint covers the types and fields of objects, and the sources of this pa
 the functions of these types. Blocks with equal fingerprints have the same C code. Objects that run
 code outside this package have no fingerprint.
 
-A content digest (`content_digest`) also covers code outside this package. Objects that compute
+A content digest (`content_digest`) also covers code outside this package, so objects that compute
 different values have different content digests.
 """
 
@@ -68,7 +68,7 @@ def fingerprint(*things: Any) -> str | None:
 
 
 def cached_texts(generate: Callable[[], dict[str, str]], *things: Any) -> dict[str, str]:
-    """Return the texts that `generate` returns, from the cache if possible.
+    """Return the texts of `generate` by name, from the cache if possible.
 
     The fingerprint of `things` is the key in the cache. Objects without fingerprint have no entry
     in the cache.
@@ -91,14 +91,14 @@ def cached_texts(generate: Callable[[], dict[str, str]], *things: Any) -> dict[s
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
     """Return a map from the id of each integrator to the integrator and the integrator digest.
 
-    The integrators are constants of this package, and their tables are most of the content of a
+    The integrators are constants of this package, and their tables make up most of the data of a
     block. The cache of `_Digest` therefore starts with these digests.
     """
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
 
 def content_digest(*things: Any) -> str:
-    """Return the digest of objects, and of the code and constants that determine their values.
+    """Return the digest of objects, including the code and constants that determine their values.
 
     The digest identifies the code of installed libraries by the library versions. For functions and
     classes of the user, it includes the instructions, constants, defaults, closures and globals. It
@@ -278,7 +278,7 @@ class _ContentDigest(_Digest):
             yield from self._pickle_content(thing)
 
     def _pickle_content(self, thing: Any) -> Iterator[bytes]:
-        """Yield the digests of the data that pickle would store for the object."""
+        """Yield the digests of the data that pickle stores for an object."""
         try:
             reduced = thing.__reduce_ex__(2)
         except Exception:  # classes raise various errors if pickle fails
@@ -336,7 +336,7 @@ def _library_code(function: FunctionType) -> bytes:
 
 
 def _is_own(function: Any) -> bool:
-    """Return True if a function belongs to this package or has no Python code."""
+    """Return True if a function is part of this package or has no Python code."""
     code = getattr(function, "__code__", None)
     return code is None or Path(code.co_filename).is_relative_to(FOLDER)
 

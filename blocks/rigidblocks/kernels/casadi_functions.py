@@ -42,7 +42,7 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
     """Return a CasADi function of a robot model or a block.
 
     CasADi differentiates the function exactly, and CasADi optimizers call it with symbols of the
-    types SX and MX. The function contains only expressions, so it needs neither this package nor
+    types SX and MX. The function consists only of expressions, so it needs neither this package nor
     Python at run time.
 
     The functions of a model have the names and the arguments of `rigidblocks.dynamics`. "aba" and
@@ -66,7 +66,7 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
         ValueError: The function is unknown, the model has no loops, a joint moves no inertia, or
             the block has no such function or needs C code.
         TypeError: `target` is neither a model nor a block.
-        TraceError: A function of the block branches on a value.
+        TraceError: A function of the block branches on a traced value.
     """
     graph = function_graph(target, function).differentiable
     symbols = [_symbol(name, shape) for name, shape in graph.inputs.items()]

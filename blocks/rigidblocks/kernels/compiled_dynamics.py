@@ -1,6 +1,7 @@
 """Compiled dynamics algorithms of a model and their derivatives.
 
-The C code is straight-line code, or it loops over the bodies and calls one function per body type.
+The C code is either straight-line code, or loops over the bodies that call one function per body
+type.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -93,7 +94,7 @@ def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
 
 
 def _moving_variables(model: Model) -> int:
-    """Return the largest nv of all joints if any motion subspace S depends on q, else 0."""
+    """Return the largest joint nv of the model if a motion subspace S depends on q, else 0."""
     return max(j.nv for j in model.joint) if any(map(_moves_subspace, model.joint)) else 0
 
 
@@ -103,7 +104,7 @@ def _moves_subspace(joint: Joint) -> bool:
 
 
 def _leaves(name: str, number: int, body: BodyType) -> Iterator[str]:
-    """Yield the C functions of the body type `number`, with one function for each pass.
+    """Yield the C functions of the body type with the index `number`, one for each pass.
 
     The names of the functions begin with `name`.
     """
@@ -224,8 +225,8 @@ _OUTPUT = {"rnea": "tau", "crba": "H", "aba": "qdd", "regressor": "Y"}
 def straight_line(model: Tree, algorithm: str) -> Graph:
     """Return the graph of a dynamics algorithm with unrolled passes over the bodies.
 
-    For a spatial model, the graph belongs to its `equivalent` model. The parameters of a regressor
-    are the parameters of the model itself.
+    For a spatial model, the function traces the `equivalent` model, except for a regressor, whose
+    parameters belong to the original model.
     """
     traced = model
     if isinstance(model, Model) and algorithm != "regressor":
@@ -259,8 +260,8 @@ def compiled_dynamics(
 
     The compiled function uses the `equivalent` model. For up to `MOST_BODIES_IN_A_LINE` bodies, or
     `MOST_BODIES_IN_LANES` in a batch, the C code is straight-line code. For more bodies, the C code
-    loops over the bodies. The loops compile in a second for any number of bodies. The code of
-    the regressor is always straight-line code.
+    loops over the bodies. The compile time of the loops is about a second for any number of bodies.
+    The code of the regressor is always straight-line code.
 
     Args:
         model: The model.
@@ -309,14 +310,14 @@ def derivatives(
     External wrenches are not supported.
 
     "closed_loop_dynamics" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau for
-    accelerations that satisfy the loop constraints, without stabilization. The derivatives are
-    valid for all changes of q and qd if the constraints are independent. The function omits
-    dependent constraints. The derivatives are then valid only for changes that satisfy the loop
-    constraints. In singular configurations the derivatives do not exist. The function then returns
-    the derivatives for the remaining constraints.
+    accelerations that satisfy the loop constraints, without stabilization. If the constraints are
+    independent, the derivatives are valid for all changes of q and qd. If some constraints are
+    dependent, the function omits them, and the derivatives are valid only for changes that satisfy
+    the loop constraints. In singular configurations the derivatives do not exist; the function
+    returns the derivatives for the independent constraints.
 
-    The compiled function uses the `equivalent` model and loops over the bodies. The loops compile
-    in a second or two for any number of bodies. Passes over the bodies compute the columns of the
+    The compiled function uses the `equivalent` model and loops over the bodies. The compile time is
+    one or two seconds for any number of bodies. Passes over the bodies compute the columns of the
     derivatives (Carpentier and Mansard 2018; Singh, Russell and Wensing 2022). The function then
     multiplies the columns along the paths of the tree and solves with H = L^T L (RBDA 6.5). For
     deep trees of at least 100 variables, it solves by passes of the articulated-body algorithm.
@@ -326,8 +327,8 @@ def derivatives(
     The function orthonormalizes the constraints in coordinates with unit inertia. The derivatives
     of the constraints are evaluated at the resulting qdd and lam (c/algorithms/closed_loops.h).
 
-    For a planar model the function uses `PlanarModel.in_space` and omits the elements that are zero
-    in the plane. For a planar model with loops it uses all elements.
+    For a planar model the function uses `PlanarModel.in_space`. It omits the elements that are zero
+    in the plane, unless the model has loops.
 
     Args:
         model: Spatial or planar model.
@@ -393,11 +394,11 @@ def second_derivatives(
     qdd. ddqdd_dq_dtau is dH^-1_ik/dq_j.
 
     Derivatives with respect to q are taken along the velocity variables, q (+) dq at dq = 0. The
-    second derivative is therefore the change of the first derivative while variable k moves q. The
-    second derivative is symmetric for variables of different joints, and for variables of one joint
-    if their motions commute. For a spherical joint, [i, j, k] - [i, k, j] of ddtau_dq_dq is the
-    derivative of tau_i with respect to q along S_k x S_j. The mean of the two elements is the
-    Hessian along motions with a constant velocity (exponential coordinates).
+    second derivative is therefore the derivative of the first derivative along the motion of
+    variable k. The second derivative is symmetric for variables of different joints, and for
+    variables of one joint if their motions commute. For a spherical joint, [i, j, k] - [i, k, j] of
+    ddtau_dq_dq is the derivative of tau_i with respect to q along S_k x S_j. The mean of the two
+    elements is the Hessian along motions with a constant velocity (exponential coordinates).
 
     The method extends `derivatives` by the derivatives of the force columns with respect to each
     variable. It uses passes over the bodies and products along the paths of the tree (Singh,

@@ -83,7 +83,7 @@ def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) 
 class TracedStepper(NumpyStepper):
     """Stepper in NumPy that evaluates the graphs of the block functions.
 
-    The graphs take a twentieth of the time of the NumPy functions and require no C compiler.
+    The graphs are about 20 times faster than the NumPy functions and require no C compiler.
     """
 
     @cached_property
@@ -187,7 +187,7 @@ def _advance(memory: Memory, method: Method, h: float, dt: float) -> str:
 
 
 def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt: float) -> str:
-    """Return the C code of adaptive steps of a block, for SIMD lanes and for a single lane."""
+    """Return the C code of adaptive steps of a block, in SIMD lanes and in a single lane."""
     files = (*(f"kernel/{name}" for name in KERNEL), "lanes/lane_step.h")
     *headers, step = (c_text(name) for name in files)
     functions = functions_text(evaluator, method, dt)
@@ -199,7 +199,7 @@ def _adaptive_lane_text(evaluator: TracedEvaluator, method: Method, h: float, dt
 def _workspace_text(memory: Memory) -> str:
     """Return the C definition of the step workspace.
 
-    A workspace of more than `MOST_ON_STACK` bytes is not on the stack.
+    The workspace is on the stack if it has at most `MOST_ON_STACK` bytes (c/kernel/workspace.h).
     """
     numbers = 3 * memory.size + 20 * (memory.x.stop - memory.x.start)
     numbers += 2 * sum(one.memory.size for one in _inner_blocks(memory))
@@ -210,7 +210,7 @@ def _workspace_text(memory: Memory) -> str:
 def _inner_block_lane_text(
     memory: Memory, block: Composite, inner: tuple[InnerBlock, ...], dt: float
 ) -> str:
-    """Return the C code of a step of a block with inner blocks, for SIMD lanes."""
+    """Return the C code of steps of a composite block in SIMD lanes."""
     sample_time = block.sample_time
     assert sample_time is not None
     texts = [

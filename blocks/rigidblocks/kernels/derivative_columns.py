@@ -114,7 +114,7 @@ def static_body_force(
 def propagate_bias_force(
     model: Model, i: int, S: Array, I: RigidInertia, B1: Array, P: Array, f: Array
 ) -> Results:
-    """Return the force and covectors R of joint i, and the sums over the subtree of body i.
+    """Return the force of joint i, its covectors R, and the sums over the subtree of body i.
 
     This is a step of the inward pass. `_covectors` defines R. The sums are the composite inertia
     I^c, the terms B1 and P of B^c, and the force f. The inward pass adds them to the sums of the
@@ -169,15 +169,14 @@ def propagate_force_derivative(
 ) -> Results:
     """Return the force of joint i, its derivative columns, and the force on the subtree of body i.
 
-    This is a step of the inward pass. A change of variable j requires the force
-    F = I^c da + 2 B^c dv on the bodies that j supports. If j supports joint i,
-    dtau_i = S_i . F = R_i . X_j with R = [B^T S; I^c S] and X = [2 dw; da]. If i supports j,
-    dtau_i = S_i . G_j. For qd, G = F. For q, G = F + S_j x* f^c, because the change of q rotates
-    the force with the bodies.
+    This is a step of the inward pass. A change of variable j changes the force on the bodies that j
+    supports by F = I^c da + 2 B^c dv. If j supports joint i, dtau_i = S_i . F = R_i . X_j with R =
+    [B^T S; I^c S] and X = [2 dw; da]. If i supports j, dtau_i = S_i . G_j. For qd, G = F. For q, G
+    = F + S_j x* f^c, because the change of q rotates the force with the bodies.
 
     Returns:
-        The joint force (nv,), the columns G for q and qd, the term f . dS/dq of the joint force,
-        and the force on the subtree for the parent.
+        The joint force (nv,), the columns G for q and qd, the term f . dS/dq of the joint force
+        derivative, and the force on the subtree, which the pass adds to the parent.
     """
     nv = model.joint[i].nv
     by_q = _force(I, B1, P, X[:9]) + cross_force(S, f)
@@ -281,10 +280,9 @@ def traced_elements(symbol: ca.SX) -> Array:
 
 
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
-    """Return the derivatives of `values` with respect to `symbol`, at zero symbols.
+    """Return the derivatives of `values` with respect to `symbol`, evaluated at `symbol` = 0.
 
-    `other_symbol` is also set to zero. The last index of the result is the index of the element of
-    `symbol`.
+    `other_symbol` is also zero. The last index of the result is the element index of `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -477,10 +475,10 @@ def _second_derivative_terms(
 
 
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
-    """Return Z (3, 3), which maps the angular part dw of a velocity change dv = [dw; dvO].
+    """Return Z (3, 3), the factor of dw in the angular part of B(I, dv)^T S, for dv = [dw; dvO].
 
-    The angular part of B(I, dv)^T S is Z dw + dvO x l, where B(I, dv) is the Coriolis matrix of the
-    inertia I and l is the linear momentum of I S.
+    This angular part is Z dw + dvO x l. B(I, dv) is the velocity-product matrix of the inertia I at
+    the velocity dv (`coriolis`), and l is the linear part of the momentum I S.
     """
     w, sO = S[:3], S[3:]
     one = np.eye(3)
@@ -564,7 +562,7 @@ LEAST_DEEP = 100  # number of variables for which the workspace of these passes 
 def is_deep(model: Model) -> bool:
     """Return True if articulated-body passes apply H^-1 faster than the factors of H.
 
-    The mean number of variables on the path of a variable is then above `DEEP`.
+    The criterion is that the mean number of variables on a path from the base is above `DEEP`.
     """
     depth: list[int] = []
     for before in _variables_before(model):
@@ -577,7 +575,7 @@ def structure_header(model: Model, own: int, in_plane: bool = False, deep: bool 
 
     Args:
         model: The model.
-        own: Largest nv of all joints if S of any joint depends on the joint position, else 0.
+        own: Largest joint nv of the model if a motion subspace S depends on q, else 0.
         in_plane: True if vectors have the three elements of planar vectors.
         deep: True if articulated-body passes apply H^-1.
     """
@@ -622,10 +620,10 @@ def _variables_before(model: Model) -> list[int]:
 
 
 def last_variables(model: Model) -> dict[int, int]:
-    """Map each body to the last velocity variable on the path from the base to the body.
+    """Return the last velocity variable on the path from the base to each body, by body index.
 
-    The keys of the result are the body indices, and -1 for the base. The value is the index of the
-    variable, or -1 if the path has no variables.
+    The key of the base is -1. The value is the index of the variable, or -1 if the path has no
+    variables.
     """
     last = {-1: -1}
     for i, p in enumerate(model.parent):

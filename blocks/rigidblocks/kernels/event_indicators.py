@@ -36,9 +36,9 @@ from rigidblocks.tracing.trace import (
 class Events:
     """Event indicators of a block, and graphs of its functions with held branches.
 
-    In a graph with held branches, an input instead of the sign of the margin selects the branch of
-    each piecewise function. This input, the side, is 1 or -1. The inputs of the graphs are the
-    memory vector and one side per indicator.
+    In a graph with held branches, an additional input selects the branch of each piecewise
+    function, instead of the sign of the margin. This input, the side, is 1 or -1. The inputs of the
+    graphs are the memory vector and one side per indicator.
 
     The first indicators are the margins of the piecewise functions in the state derivatives and
     outputs (`spatial.scalar.piecewise`). The other indicators are the values of
@@ -90,7 +90,7 @@ class Events:
     def _margins_read(self) -> Array:
         """Boolean matrix: element [i, j] is True if margin i depends on memory element j.
 
-        Every value that the C stage writes counts as dependent on all inputs of the stage.
+        Each output of the C stage is assumed to depend on all inputs of the stage.
         """
         memory = self.evaluator.memory
         assert isinstance(memory.block, StagedBlock)
@@ -115,7 +115,7 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """Symbols of the branch selections; there may be more symbols than event indicators."""
+        """Symbols of the sides; there may be more symbols than event indicators."""
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
@@ -280,7 +280,7 @@ def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Cho
 
 
 def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """Yield the margins after the first n that are neither constant nor repeated."""
+    """Yield the distinct margins, except the first n and constant margins."""
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
@@ -412,7 +412,7 @@ class Tangents:
         return memory.y.start == memory.y.stop or self.first.operation_count <= FEW_OPERATIONS
 
     def _changes(self, has_input_rates: bool) -> bool:
-        """Return True if an output changes between samples.
+        """Return True if an output can change between samples.
 
         Such an output depends on the time, on a continuous state or, if `has_input_rates` is True,
         on an input.

@@ -6,8 +6,9 @@ bodies then compute the effect of the joints.
 An end is a body of a constraint, treated as a free body. Its pose X0, velocity v and acceleration a
 in base coordinates are known. An infinitesimal change displaces the end by xi. It changes the
 velocity by dv and the acceleration by da + dv x v, in addition to the rotation of both vectors with
-the end. An equal change of all ends of a constraint has no effect on the constraint. The rows of a
-constraint therefore have no elements for the joints that support all ends of the constraint.
+the end (xi x v and xi x a). An equal change of all ends of a constraint has no effect on the
+constraint. The rows of a constraint therefore have no elements for the joints that support all ends
+of the constraint.
 """
 
 from collections.abc import Iterable
@@ -66,7 +67,7 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
 
         K qdd = k
 
-    The code also computes the position errors and the derivatives of K qdd - k and K^T lam. The
+    The code also computes the position errors, and the derivatives of K qdd - k and of K^T lam. The
     derivatives are with respect to q and qd, at given accelerations and multipliers lam. A
     constraint that no joint can violate has no row.
 
@@ -120,7 +121,7 @@ def _nontrivial_rows(model: Model) -> list[int]:
 
 
 def _ends(model: Model, nonzero: list[int]) -> tuple[list[_End], list[_Group]]:
-    """Return the list of the ends of all constraints, and the list indices of each constraint.
+    """Return the list of all constraint ends, and for each constraint the indices of its ends.
 
     `nonzero` contains the indices of the nonzero rows of K. A constraint without nonzero rows has
     no ends.
@@ -233,7 +234,7 @@ class _Part(NamedTuple):
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], nonzero: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
-    """Return the graphs loop_rows and loop_changes, and the pairs of ends with force derivatives.
+    """Return the graphs loop_rows and loop_changes, and the pairs of ends with a force derivative.
 
     `free` is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the
     nonzero rows of K. loop_rows computes -K, k and delta from the states of the ends. loop_changes
@@ -321,7 +322,7 @@ def _terms_at_ends(
 
 
 def _pose_derivatives(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
-    """Return the derivatives (6, 6) of the force on each end w.r.t. the pose of each other end.
+    """Return the derivatives (6, 6) of the force on each end w.r.t. the poses of the other ends.
 
     `group` contains the indices of the ends of a constraint. The keys are the pairs (end of the
     force, end of the pose). Pairs with the force on the last end are omitted.
@@ -369,7 +370,7 @@ def _end_cross_derivative(
 
 
 def _force_cross_matrix(f: ca.SX) -> ca.SX:
-    """Return the matrix (6, 6) of the product xi x* f as a function of the motion xi."""
+    """Return the matrix M (6, 6) of a force f with M xi = xi x* f for every motion xi."""
     n, m = ca.skew(f[:3]), ca.skew(f[3:])
     return -ca.vertcat(ca.horzcat(n, m), ca.horzcat(m, ca.SX(3, 3)))
 

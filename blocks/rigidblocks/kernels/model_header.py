@@ -52,14 +52,14 @@ _DEFINED = re.compile(
 )
 
 
-class Numbers(NamedTuple):
-    """C templates for the memory and the step of inner block k.
+class StepTemplates(NamedTuple):
+    """C code templates for the memory vector and the steps of the inner blocks.
 
     Attributes:
         real: C type of a value.
         large: Name of the macro that is true if the memory vector is large.
-        begin: C code that initializes the memory vector from constants.
-        step: C code of a step of dt [s] that ends at the time in[0].
+        begin: C code that initializes the memory vector of inner block k from constants.
+        step: C code of a step of inner block k by dt [s], which ends at the time in[0].
     """
 
     real: str
@@ -68,13 +68,13 @@ class Numbers(NamedTuple):
     step: str
 
 
-SCALARS = Numbers(
+SCALARS = StepTemplates(
     "double",
     "RB_LARGE",
     "memcpy(m{k}, RB_B{k}_CONSTANTS, RB_B{k}_SIZE * sizeof *m{k});",
     "b{k}_step(m{k}, in[RB_T] - {dt}, {dt}, NULL);",
 )
-LANES = Numbers(  # in SIMD lanes
+LANES = StepTemplates(  # in SIMD lanes
     "real",
     "RB_LARGE_LANES",
     "for (int i = 0; i < RB_B{k}_SIZE; i++)\n        m{k}[i] = lanes(RB_B{k}_CONSTANTS[i]);",
@@ -121,59 +121,61 @@ def sample_text(
     sample_time: float,
     simultaneous: bool,
     name: str = "update",
-    numbers: Numbers = SCALARS,
+    templates: StepTemplates = SCALARS,
 ) -> str:
-    """Return the C function `update` of a block, which steps the inner blocks in sequence.
+    """Return the C function `update` of a block, which steps its inner blocks one after the other.
 
     Args:
         blocks: Inner blocks.
         sample_time: Length of the step [s].
         simultaneous: True if all inner blocks read the outputs of the previous step.
         name: Name of the C function.
-        numbers: C templates, for one state or for SIMD lanes.
+        templates: C code templates, for scalars or for SIMD lanes.
     """
-    lines = list(_memories(blocks, numbers))
-    wired = [list(_copy_wired_inputs(k, block, numbers)) for k, block in enumerate(blocks)]
+    lines = list(_memories(blocks, templates))
+    wired = [list(_copy_wired_inputs(k, block, templates)) for k, block in enumerate(blocks)]
     if simultaneous:
         lines += [line for group in wired for line in group]
     for k, group in enumerate(wired):
         lines += [] if simultaneous else group
-        lines.append(numbers.step.format(k=k, dt=c_number(sample_time)))
-    return _function(name, [*lines, *_copy_to_outer_states(blocks, numbers)], numbers)
+        lines.append(templates.step.format(k=k, dt=c_number(sample_time)))
+    return _function(name, [*lines, *_copy_to_outer_states(blocks, templates)], templates)
 
 
-def _memories(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
-    """Yield the C code that declares the inner memory vectors and fills them.
+def _memories(blocks: Sequence[InnerBlock], templates: StepTemplates) -> Iterator[str]:
+    """Yield the C code that declares and initializes the memory vectors of the inner blocks.
 
-    Constants and elements of the outer memory vector provide the values.
+    The values are constants and elements of the outer memory vector.
     """
     for k, block in enumerate(blocks):
         yield f"/* {c_comment(block.name)} */"
-        for name in ("m", "next") if numbers is LANES else ("m",):
-            yield f"RB_WORKSPACE({numbers.large}, {numbers.real}, {name}{k}, RB_B{k}_SIZE);"
-        yield numbers.begin.format(k=k)
-        yield from _copy_statements(f"m{k}", "in", block.reads, numbers)
+        for name in ("m", "next") if templates is LANES else ("m",):
+            yield f"RB_WORKSPACE({templates.large}, {templates.real}, {name}{k}, RB_B{k}_SIZE);"
+        yield templates.begin.format(k=k)
+        yield from _copy_statements(f"m{k}", "in", block.reads, templates)
 
 
-def _copy_to_outer_states(blocks: Sequence[InnerBlock], numbers: Numbers) -> Iterator[str]:
+def _copy_to_outer_states(blocks: Sequence[InnerBlock], templates: StepTemplates) -> Iterator[str]:
     for k, block in enumerate(blocks):
-        yield from _copy_statements("out", f"m{k}", block.leaves, numbers)
+        yield from _copy_statements("out", f"m{k}", block.leaves, templates)
 
 
-def _function(name: str, lines: Sequence[str], numbers: Numbers) -> str:
+def _function(name: str, lines: Sequence[str], templates: StepTemplates) -> str:
     body = "\n".join(f"    {line}" for line in lines)
-    real = numbers.real
+    real = templates.real
     return f"static inline void {name}(const {real} *in, {real} *out)\n{{\n{body}\n}}\n"
 
 
-def _copy_wired_inputs(number: int, block: InnerBlock, numbers: Numbers) -> Iterator[str]:
+def _copy_wired_inputs(number: int, block: InnerBlock, templates: StepTemplates) -> Iterator[str]:
     for other, copy in block.wires:
-        yield from _copy_statements(f"m{number}", f"m{other}", [copy], numbers)
+        yield from _copy_statements(f"m{number}", f"m{other}", [copy], templates)
 
 
-def _copy_statements(to: str, start: str, runs: Iterable[Copy], numbers: Numbers) -> Iterator[str]:
+def _copy_statements(
+    to: str, start: str, runs: Iterable[Copy], templates: StepTemplates
+) -> Iterator[str]:
     for run in runs:
-        size = f"{run.length} * sizeof({numbers.real})"
+        size = f"{run.length} * sizeof({templates.real})"
         yield f"memcpy({to} + {run.to}, {start} + {run.start}, {size});"
 
 
@@ -265,7 +267,7 @@ def model_header(
 
 
 def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | None) -> int:
-    """Return an upper bound [bytes] of the arrays that a step needs at the same time.
+    """Return an upper bound [bytes] of the memory that the arrays of a step need at the same time.
 
     `loops` contains the stages of a plant with many bodies, or is None.
     """

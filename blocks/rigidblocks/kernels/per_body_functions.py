@@ -41,15 +41,14 @@ from rigidblocks.tracing.trace import Traced, operation_count
 class Pass:
     """Pass of an algorithm over the bodies: a step function and the names of the results.
 
-    `step` is a function of (model, i, ...). The name of each further argument determines the value
-    that the pass supplies. q, qd, qdd and tau are the variables of joint i, and `gravity` is an
-    input for all bodies. A name with the suffix `_p` is a value of the parent. Any other name is a
-    value of body i. The pass adds a result with the suffix `_p` to the value of the parent, and
-    discards a result with an empty name. The results qdd and tau are the output of the algorithm.
+    `step` is a function of (model, i, ...). The names of the further arguments determine their
+    values. q, qd, qdd and tau are the variables of joint i, and `gravity` is an input for all
+    bodies. A name with the suffix `_p` is a value of the parent. Any other name is a value of body
+    i. The pass adds a result with the suffix `_p` to the value of the parent, and discards a result
+    with an empty name. The results qdd and tau are the output of the algorithm.
 
     `after` is a C statement that follows the pass. In this statement, {cells} is the number of
-    values that a body stores in the array `cells`. {f} is the index of the body force in these
-    values.
+    values per body in the array `cells`, and {f} is the index of the body force among these values.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -65,10 +64,10 @@ class Algorithm:
     If `has_gravity` is true, gravity (3,) is a further input. Otherwise, it is a constant.
 
     `columns` contains the results that have one column per velocity variable, with the number of
-    rows of each result. From these columns the C files `texts` compute the `matrices` (nv, nv) and
-    the `tensors` (nv, nv, nv), which follow the output in this order. The C code has workspace for
-    `scratch` additional matrices (nv, nv). If `in_plane` is true, all bodies move parallel to
-    z = 0. The code then stores only elements that are not constant in the plane.
+    rows of each result. The C files `texts` compute from these columns the `matrices` (nv, nv) and
+    the `tensors` (nv, nv, nv). In the result, these arrays follow the output in this order. The C
+    code has workspace for `scratch` additional matrices (nv, nv). If `in_plane` is true, all bodies
+    move parallel to z = 0. The code then stores only elements that are not constant in the plane.
     """
 
     inputs: tuple[str, ...]
@@ -266,7 +265,7 @@ class BodyType:
     def _store_result(self, name: str, value: Any) -> Iterator[tuple[str, ca.SX]]:
         """Yield the C assignments (target, value) that store a result of a pass.
 
-        Other passes, other bodies or the caller of the algorithm read the targets.
+        Other passes, other bodies or the caller of the algorithm read the stored values.
         """
         key = name.removesuffix("_p")
         if name.endswith("_p"):
@@ -311,8 +310,8 @@ class BodyType:
     def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """Return the symbol of the memory cell that stores an element between the passes.
 
-        For constants and body parameters, which need no memory, the result is the element itself.
-        The function adds each new cell to `stored`, by the hash of the element.
+        A constant or a body parameter needs no memory cell and is returned itself. The function
+        adds each new cell to `stored`, by the hash of the element.
         """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"
@@ -404,7 +403,7 @@ def _parameters(joint: Any) -> dict[str, float]:
 
 
 def _kind(joint: Any) -> Any:
-    """Return the type of a joint, and its fields except real parameters."""
+    """Return the type of a joint, and those of its fields that are not real parameters."""
     return type(joint), tuple(
         getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint)
     )
@@ -414,9 +413,9 @@ def body_types(model: Model, most: int = 4) -> tuple[list[int], list[tuple[int, 
     """Return the type index of each body, and an example body and a pattern for each type.
 
     The pattern contains the parameters that are equal for all bodies of the type, and NaN for all
-    other parameters. Each pattern of zeros and ones of a joint type gives a body type. If a joint
-    type has more than `most` patterns, all its bodies have a single type. Bodies on the fixed base
-    have separate types.
+    other parameters. Each combination of a joint type and a pattern of zeros and ones is a body
+    type. If a joint type has more than `most` patterns, all its bodies have a single type. Bodies
+    on the fixed base have separate types.
     """
     numbers = [body_numbers(model, i) for i in range(model.nb)]
     kinds = [(_kind(joint), p < 0) for joint, p in zip(model.joint, model.parent, strict=True)]

@@ -102,7 +102,7 @@ _Variant = TypeVar("_Variant", bound=RobotPlant)
 
 
 def _variant(plant: RobotPlant, cls: type[_Variant], **attributes: Any) -> _Variant:
-    """Return an object of class `cls` with the attributes of the plant and further attributes."""
+    """Return an object of the class `cls` with the attributes of the plant and `attributes`."""
     made = object.__new__(cls)
     vars(made).update(vars(plant) | attributes)
     return made
@@ -118,7 +118,7 @@ def structure(block: Block) -> Block | None:
 
 
 def _fits(block: Block) -> bool:
-    """Return True if loops over the bodies can compute the forward dynamics of a block."""
+    """Return True if C loops over the bodies can compute the forward dynamics of a block."""
     return (
         type(block) is RobotPlant
         and type(block.model) is Model
@@ -173,7 +173,7 @@ class PlantLoops:
         return trace(f"{name}_after", function, inputs)
 
     def function(self, after: Graph) -> Callable[[Array], Array]:
-        """Return a plant function that replaces the C loops by NumPy.
+        """Return a plant function with NumPy code instead of the C loops.
 
         `after` is the graph of the last stage of the function.
         """

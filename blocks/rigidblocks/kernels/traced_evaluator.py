@@ -42,8 +42,8 @@ def check_purity(
 ) -> None:
     """Check that a function of a block is pure.
 
-    The check calls the function twice on the memory vector m and compares the values with the
-    values of the graph. If NumPy cannot compute the function at m, the check does nothing.
+    The check calls the function twice with the memory vector m, and compares the results with the
+    result of the graph. If the NumPy function fails at m, the check does nothing.
 
     Args:
         function: Function of the block in NumPy.
@@ -254,8 +254,8 @@ class TracedEvaluator(Evaluator):
     def _graph_evaluator(self) -> NumpyEvaluator | None:
         """Evaluator of a block with adaptive inner blocks, or None for other blocks.
 
-        The sample update of a block with adaptive inner blocks cannot be traced. The evaluator
-        therefore runs the graphs of the inner blocks.
+        The sample update of such a block cannot be traced, so the evaluator runs the graphs of the
+        inner blocks.
         """
         block = self.memory.block
         if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):
@@ -329,7 +329,7 @@ def start_graph(evaluator: Evaluator) -> Graph:
 
 
 def rates(evaluator: Evaluator) -> Graph:
-    """Return the graph from the memory vector to the state derivatives, the output `rates`."""
+    """Return the graph from the memory vector to the state derivatives (output `rates`)."""
     evaluator = _traceable(evaluator)
     return trace(
         "rates", lambda m: {"rates": evaluator.derivative(m)}, {"memory": (evaluator.memory.size,)}
@@ -357,7 +357,7 @@ def element_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
 def start_feedthrough(evaluator: Evaluator) -> frozenset[ElementPair]:
     """Return the pairs (input, output) of port elements with feedthrough at initialization.
 
-    The element of an output depends on the element of an input when the block is initialized.
+    At the initialization of the block, the output element depends on the input element.
     """
     if (
         type(evaluator.memory.block).initial is Block.initial
@@ -377,7 +377,8 @@ def _cached_feedthrough(
 ) -> list[Any]:
     """Return the cached dependencies of a block; without a cache entry, compute the dependencies.
 
-    `kind` is the type of the dependencies in the cache key. `read_off` computes the dependencies.
+    `kind` is the type of the dependencies in the cache key. `read_off` is the function that
+    computes the dependencies.
     """
     key = fingerprint(kind, evaluator.memory)
     text = (_feedthroughs.get(key) or known_text(key)) if key else None
@@ -437,10 +438,10 @@ def _update_graph(evaluator: Evaluator, sample: str) -> Graph:
 
 
 def _traceable(evaluator: Evaluator) -> Evaluator:
-    """Return an evaluator that can be traced.
+    """Return a traceable evaluator for the analysis of dependencies.
 
-    For a composite block, a block in C, or a plant with loops over the bodies, the evaluator runs a
-    block for the analysis of dependencies (`structure`).
+    For a composite block, a block in C, or a plant with C loops over the bodies, it evaluates the
+    traceable variant of the block (`structure`).
     """
     block = evaluator.memory.block
     analysed = block.structure() if isinstance(block, Composite | BlockInC) else structure(block)

@@ -33,23 +33,23 @@ _OF_TWO = {ca.OP_POW: "pow", ca.OP_CONSTPOW: "pow", ca.OP_ATAN2: "atan2"}
 
 
 def c_string(text: str) -> str:
-    """Return the C string literal of any Python string."""
+    """Return the C string literal of a Python string."""
     return f'"{_escape(text)}"'
 
 
 def c_comment(text: str) -> str:
-    """Return a string as the text of a C comment, escaped so that it cannot end the comment."""
+    """Return a string as the text of a C comment, with an escaped end mark."""
     return _escape(text).replace("*", "\\052")
 
 
 def _escape(text: str) -> str:
-    """Return a string in which octal escapes replace all UTF-8 bytes that are not in `_PLAIN`."""
+    """Return a string with octal escapes instead of all UTF-8 bytes that are not in `_PLAIN`."""
     encoded = text.encode(errors="surrogatepass")
     return "".join(chr(b) if _PLAIN.match(bytes([b])) else f"\\{b:03o}" for b in encoded)
 
 
 class Number(str):
-    """C literal as an operand of a C statement; all other operands are names of values."""
+    """C literal as an operand of a C statement. All other operands are value names."""
 
     __slots__ = ()
 
@@ -116,14 +116,14 @@ class Notation:
         return template.format(a=operands[0], b=operands[-1])
 
     def form(self, code: int, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C expression of a CasADi operation, with %s for each operand.
+        """Return the C expression of a CasADi operation, and the operand index of each %s.
 
-        The second result contains the operand index of each %s.
+        The expression contains a placeholder %s for each operand.
         """
         return _places(self.expression(code, self._slots(operands)))
 
     def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C call of the lookup table `name`, and the operand index of each %s in it."""
+        """Return the C expression of a lookup in table `name`, and the operand index of each %s."""
         return _places(self.table.format(name=name, a=self._slots(operands)[0]))
 
     def _slots(self, operands: Sequence[str]) -> list[str]:

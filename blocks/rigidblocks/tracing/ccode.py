@@ -45,7 +45,7 @@ class WrittenFunction:
         outputs: Shapes of the outputs by name, as in `Graph`.
         text: C code.
         work: Number of doubles in the workspace `cells`.
-        wide: True if most of the computing time is in loops that benefit from vector instructions.
+        wide: True if vector instructions accelerate the loops that take most of the computing time.
         operation_count: Number of operations of the traced functions, except sines and cosines.
     """
 
@@ -142,7 +142,7 @@ _COPY = re.compile(r"out\[(\d+)\] = in\[(\d+)\];")
 
 
 def _lines(assignments: Sequence[Assignment], names: dict[str, str]) -> Iterator[str]:
-    """Yield the C code of statements; loops copy many consecutive elements of `in` to `out`.
+    """Yield the C code of statements; a loop replaces many copies from `in` to `out`.
 
     The comment of a loop contains the descriptions of its first and its last element.
     """
@@ -158,7 +158,7 @@ def _lines(assignments: Sequence[Assignment], names: dict[str, str]) -> Iterator
 
 
 def _copy_runs(assignments: Iterable[Assignment]) -> Iterator[list[Assignment]]:
-    """Yield the statements in groups; consecutive copies of consecutive elements are one group."""
+    """Yield the statements in groups; a group is a run of copies of consecutive elements."""
     run: list[Assignment] = []
     expected = None  # indices of the elements that continue the run
     for one in assignments:
@@ -349,9 +349,9 @@ class _Forms:
     def _form_and_places(
         self, code: int, operands: tuple[str, ...], declares: bool, called: str
     ) -> tuple[str, list[int]]:
-        """Return the template of an assignment, with %s for the target and for each operand.
+        """Return the template of an assignment, and the operand index of each %s.
 
-        The second result contains the operand index of each %s.
+        The template contains a placeholder %s for the target and for each operand.
         """
         if not called:
             text, order = self._notation.form(code, operands)
@@ -365,10 +365,10 @@ class _Forms:
 def _pairs(
     operations: Iterable[tuple[str, int, tuple[str, ...], list[int]]],
 ) -> dict[str, tuple[str, str]]:
-    """Return the pairs of the sine and the cosine of the same angle, by variable name.
+    """Return the pairs of sine and cosine variables of the same angle, by variable name.
 
-    A pair consists of the variable for the sine and the variable for the cosine, in the order of
-    computation. Both variable names are keys of the pair.
+    A pair contains the names of the two variables in the order of their computation. Both names are
+    keys of the pair.
     """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands, _ in operations:
@@ -395,7 +395,7 @@ def _sine_and_cosine(
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
 ) -> Iterator[tuple[str, int, tuple[str, ...], list[int]]]:
-    """Yield the target, the operation code, the operands and the used results of operations.
+    """Yield the target, operation code, operands and used results of each operation.
 
     The target names are unique. For a call with several results, the target is the first result,
     and the numbers of the used results follow.
@@ -425,5 +425,5 @@ def _targets(target: str, used: Iterable[int]) -> dict[int, str]:
 
 
 def _result(target: str, number: int) -> str:
-    """Return the name of a result of a call; `target` is the name of the first result."""
+    """Return the name of result `number` of a call; `target` is the name of the first result."""
     return f"{target}_{number}" if number else target

@@ -44,7 +44,7 @@ _PROCESSORS = {4: "x86-64-v3", 8: "x86-64-v4"}
 
 @cache
 def widest() -> int:
-    """Return the largest number of SIMD lanes that this processor supports.
+    """Return the largest number of SIMD lanes that the CPU supports.
 
     The number is 8 with AVX-512 (x86-64-v4), 4 with AVX2 (x86-64-v3), else 2. All x86-64 and 64-bit
     ARM processors support 2 lanes. The function requires a C compiler.
@@ -55,7 +55,7 @@ def widest() -> int:
 
 
 def lane_count(lanes: int | None) -> int:
-    """Return a valid number of SIMD lanes, by default the largest number that is supported.
+    """Return a supported number of SIMD lanes: `lanes`, by default the largest.
 
     Raises:
         ValueError: The number is not supported.
@@ -108,7 +108,7 @@ def run_in_threads(
         n: Number of rows.
         threads: Number of threads, by default the number of processors.
         most: Approximate maximum number of rows per call of `work`. In all calls except the last,
-            this number is a multiple of the largest number of lanes.
+            the number of rows is a multiple of the largest number of lanes.
 
     Raises:
         ValueError: `threads` is less than 1.
@@ -320,7 +320,7 @@ def _numbers(shapes: Iterable[tuple[int, ...]]) -> int:
 
 
 def _calls(call: str, shapes: Shapes) -> str:
-    """Return the body of a C macro that contains a statement for each nonempty array.
+    """Return the body of a C macro, with one statement for each nonempty array.
 
     `call` is the template of the statement, with placeholders for the number, the size and the
     start index of the array.
@@ -362,9 +362,9 @@ _LONG = 100_000
 class CompiledFunction:
     """Traced function that is compiled to C and called from Python, such as `f(q, qd, tau)`.
 
-    For minimum overhead, write into the buffer `inputs["q"]`, call `run()`, and read the buffer
-    `outputs["qdd"]`. The buffers have the declared shapes and are never replaced. Several threads
-    must not use one object at the same time.
+    For minimum overhead, write to the buffer `inputs["q"]`, call `run()`, and read the buffer
+    `outputs["qdd"]`. The buffers have the declared shapes and exist as long as the object. Several
+    threads must not use one object at the same time.
 
     Args:
         graph: Traced function.
@@ -555,9 +555,9 @@ def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
 
 
 def _buffer(shapes: Shapes) -> tuple[dict[str, Array], Array]:
-    """Return zero arrays of the given shapes by name, which are views of one flat array.
+    """Return zero arrays of the given shapes by name, and a flat array.
 
-    The second result is the flat array.
+    The arrays are views of the flat array.
     """
     flat = np.zeros(sum(prod(shape) for shape in shapes.values()))
     parts, k = {}, 0

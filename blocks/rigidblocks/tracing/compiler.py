@@ -2,8 +2,8 @@
 
 Only the owner can write to the cache folders, and each library is checked before it is loaded. The
 file name of a library is `<key>-<digest>.so`. The key identifies the sources of the library, and
-the digest identifies its content. A file receives this name only when it is complete, so several
-processes may use a folder at the same time.
+the digest identifies its content. A complete file is renamed to this name, so several processes may
+use a folder at the same time.
 
 Long code is divided into translation units that are compiled in parallel. For this purpose, pieces
 of long functions are moved to separate files. The results of the code do not change.
@@ -56,7 +56,7 @@ def cache_folder() -> Path:
 
 
 def spare_folder() -> Path:
-    """Return a temporary folder for the current user that replaces an unusable cache folder."""
+    """Return the temporary folder of the current user that replaces an unusable cache folder."""
     return Path(tempfile.gettempdir()) / f"rigidblocks-{_user()}"
 
 
@@ -215,7 +215,7 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 def _file_status(path: Path) -> tuple[int, ...] | None:
     """Return the attributes of a file that reveal a change, or None for a missing file.
 
-    They change with the content, the owner or the mode of the file.
+    The attributes change with the content, the owner or the mode of the file.
     """
     try:
         found = path.lstat()
@@ -284,10 +284,9 @@ def _remove_old(folder: Path) -> None:
 
 
 def _distrust(found: os.stat_result) -> str | None:
-    """Return the reason to distrust a cached file, because other users may have written it.
+    """Return a reason if users other than the current user may have written a file, else None.
 
-    `found` is the status of the file. The result is None if only the current user can write the
-    file. It is also None on systems without file owners.
+    `found` is the status of the file. On systems without file owners, the result is None.
     """
     if not hasattr(os, "geteuid"):
         return None
@@ -412,11 +411,11 @@ def _pieces(parts: Iterable[str | _Piece]) -> list[_Piece]:
 
 
 def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
-    """Distribute pieces to translation units of about equal size.
+    """Assign pieces to translation units of about equal size.
 
-    The result maps each piece to the index of its unit. Unit 0 is the main file, which also
-    contains the code outside the pieces. `total` is the number of statements in all code, and
-    `number` is the number of units.
+    The result is the unit index of each piece. Unit 0 is the main file, which also contains the
+    code outside the pieces. `total` is the number of statements in all code, and `number` is the
+    number of units.
     """
     ordered = sorted(pieces, key=lambda piece: -piece.size)
     filled = [total - sum(one.size for one in ordered), *[0] * (number - 1)]
@@ -439,7 +438,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the C code of the functions `pieces`, enclosed by the pragmas of the source `text`."""
+    """Return the C code of a translation unit: `pieces`, enclosed by the pragmas of `text`."""
     defined = "".join(dict.fromkeys(one.defined for one in pieces))
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:

@@ -63,7 +63,7 @@ class MatrixProduct:
         return (n, m) if self.transposed else (m, n)
 
     def c_text(self, notation: Notation) -> str:
-        """Return the C code of the function; a file may contain several copies of the code."""
+        """Return the C code of the function; a guard allows several copies in a file."""
         with np.errstate(over="ignore"):
             exact = bool(np.all(self.W.astype(np.float32) == self.W))
         stored, name = _block_order(self.W), self.c_name(notation)
@@ -113,7 +113,7 @@ _PRODUCTS: dict[str, _Product] = {}
 def product_expression(W: Array, x: ca.SX) -> ca.SX:
     """Return the expression W x (m,) for a constant matrix W (m, n) and the expressions x (n,).
 
-    The expression is one call, also in the derivatives of the graph.
+    The expression is one call of a CasADi function, and so are its derivatives.
     """
     return _product_of(W).function(x)
 
@@ -193,7 +193,7 @@ def call_assignment(
 
 
 def product_call(name: str) -> ProductCall | None:
-    """Return the call of a product for the name of a CasADi function, or None for others."""
+    """Return the product call for the name of a CasADi function, or None for another function."""
     found = _CALL.fullmatch(name)
     if found is None:
         return None

@@ -28,7 +28,7 @@ Owners = tuple[int, ...]
 
 
 class Names:
-    """Generator of variable names that are equal for equal statements of several functions."""
+    """Generator of variable names, which gives equal names to equal statements of functions."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
@@ -60,7 +60,7 @@ class Names:
                 yield known
 
     def _rename_results(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
-        """Return a copy of the statement `one` with new, unique names for its computed values.
+        """Return a copy of the statement `one` with new, unique target names.
 
         `name` maps the names of earlier values to their new names.
         """
@@ -111,7 +111,7 @@ class Stretch(NamedTuple):
     Attributes:
         start: Index of the first statement.
         stop: Index after the last statement.
-        kind: Number of the group of similar ranges; -1 for a range that occurs only once.
+        kind: Index of the group of similar ranges; -1 for a range that occurs only once.
     """
 
     start: int
@@ -120,7 +120,7 @@ class Stretch(NamedTuple):
 
 
 def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
-    """Return the form numbers of the statements as one array (n,) per function of n statements.
+    """Return the form numbers of the statements, one array (n,) per function of n statements.
 
     Two statements have equal form numbers if their operations are equal and their operands match.
     Any two literals match. Two computed values match if their distances are equal, or if both
@@ -148,8 +148,8 @@ def _forms(
 def stretches(form: Array) -> list[Stretch]:
     """Divide n statements into ranges that are repeated and ranges that occur only once.
 
-    The search first selects the repeated ranges that save the most statements. The search repeats
-    until the remaining statements contain no repeated range that saves at least FEWEST statements.
+    The search repeatedly selects the repeated ranges that save the most statements. It ends when
+    the remaining statements contain no repeated range that saves at least FEWEST statements.
 
     Args:
         form: Form number of each statement (n,).
@@ -240,7 +240,8 @@ def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
 def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
     """Enlarge similar ranges at both ends, and return their new limits relative to `starts`.
 
-    The ranges grow while their statements are similar and `free`, and while no two ranges overlap.
+    The ranges grow as long as their statements are similar, in no selected range, and not in two of
+    these ranges.
 
     Args:
         form: Form number of each statement (n,).
@@ -344,7 +345,7 @@ class _Use(NamedTuple):
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 
     def locate(self, value: str, before: int) -> tuple[int, int] | None:
-        """Return the statement index and the target index of a value that the range computes.
+        """Return the statement index and target index of a value that the range computes.
 
         The statement index is relative to the start of the range. The result is None if another
         range computes the value, or if the statement index is greater than `before`.
@@ -357,8 +358,8 @@ class _Shared:
     """C function that replaces several similar ranges of statements.
 
     Attributes:
-        read: Index in the C table `at` of each input value, which other ranges compute. The key
-            contains the names of the value in all similar ranges.
+        read: Index in the C table `at` of each input value, which another range computes. The key
+            contains the names of this value in all similar ranges.
         numbers: Index in the C table `c` of each constant that differs between the similar ranges.
             The key contains the values of the constant in all similar ranges.
     """
@@ -436,7 +437,7 @@ def _local(k: int, target: int) -> str:
 class _Left:
     """Allocator of indices in the C array `left`, which passes values between pieces of a function.
 
-    Values that no other piece reads are stored at index 0.
+    Index 0 stores the values that no other piece reads.
 
     Args:
         last: Index of the last piece that reads each value, by name of the value.
@@ -449,7 +450,7 @@ class _Left:
         self._free: list[int] = []
 
     def assign_place(self, value: str) -> int:
-        """Return the index in `left` for a new value, or 0 if no other piece reads the value."""
+        """Allocate an index in `left` for a value; return 0 if no other piece reads the value."""
         if value not in self.last:
             return 0
         if not self._free:
@@ -487,8 +488,8 @@ def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -
     """Yield the C code of statements, with comments that describe inputs and outputs.
 
     `names` maps C expressions to descriptions. A comment with the description of an element follows
-    the first statement that reads or writes the element. The function then removes the description
-    from `names`.
+    the first statement that reads or writes the element. The function removes this description from
+    `names`.
     """
     for one in assignments:
         if said := _take_descriptions(one, names):
@@ -590,12 +591,12 @@ def _divide_into_pieces(
 
 
 def _equal_parts(length: int) -> int:
-    """Return the piece length that divides a range into nearly equal pieces of at most `LONG`."""
+    """Return the length of nearly equal pieces of a range, at most `LONG` statements."""
     return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
 def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
-    """Return the index of the last range that reads each value from another range.
+    """Return the index of the last range that reads each value of another range.
 
     The keys are value names. For a result of the function, the index is the number of ranges.
     """
@@ -654,7 +655,7 @@ class _Calls:
         return text + definition(self.name, arguments, lines, ("in", "out"), inline)
 
     def _copy(self, copies: Sequence[Assignment]) -> None:
-        """Add statements that copy array elements; loops replace `MANY` or more statements."""
+        """Add statements that copy array elements; a loop replaces `MANY` or more copies."""
         if len(copies) < MANY:
             self._add_statements(copies)
             return

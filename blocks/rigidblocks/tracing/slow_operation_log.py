@@ -1,4 +1,4 @@
-"""Log messages about running operations that take more than one second.
+"""Log messages about operations that take more than one second.
 
 The logger `rigidblocks.waits` writes the messages at the level INFO. If the program does not
 configure logging, the messages appear on stderr. To suppress the messages, call

@@ -37,8 +37,8 @@ from rigidblocks.tracing.matrix_products import product_expression
 def garbage_collection_paused() -> Iterator[None]:
     """Disable the cyclic garbage collector of Python inside the context.
 
-    Tracing a function creates about a hundred thousand objects and no cyclic garbage. The collector
-    would increase the tracing time by a third.
+    A trace creates about a hundred thousand objects but no cyclic garbage. The collector would
+    increase the tracing time by a third.
     """
     if not gc.isenabled():
         yield
@@ -81,10 +81,10 @@ _REACHED = """static double {name}(double x)
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Lookup table, which is a function of one scalar x.
+    """Lookup table: a function of a scalar x.
 
-    If `searched` is True, the value of the function is the number of entries that are at most x.
-    Otherwise it is the entry at the index x.
+    If `searched` is True, the function returns the number of entries that are at most x. Otherwise
+    it returns the entry with the index x.
 
     Attributes:
         name: Name of the C function.
@@ -138,7 +138,7 @@ def table_named(name: str) -> Table | None:
 def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
     """Return the expression that calls a lookup table with the entries `values` for x.
 
-    CasADi finds no dependency of the table value on x. The expression therefore contains the
+    For CasADi, the table value does not depend on x. The expression therefore contains the
     condition x >= -inf, which depends on x.
     """
     return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
@@ -162,8 +162,8 @@ class Choice(NamedTuple):
         margin: Expression whose sign selects the branch.
         above: Expression of the branch for a positive margin.
         below: Expression of the branch for a margin that is zero or negative.
-        whole: Expression of the complete function, used outside model exchange. Its value equals
-            the value of the active branch.
+        whole: Expression of the complete function, used outside model exchange. The value is the
+            value of the active branch.
     """
 
     symbol: ca.SX
@@ -241,9 +241,9 @@ def choosing_function(
 
 
 def call_choosing_function(function: ca.Function, x: ca.SX) -> ca.SX:
-    """Call the result of `choosing_function` in the current trace, and return its elements.
+    """Call the result of `choosing_function` in the current trace; return its `elements`.
 
-    The piecewise functions are registered in the current trace.
+    The call registers the piecewise functions in the current trace.
     """
     symbols = ca.SX.sym("choice", function.size1_in(1))
     flat = function(x, symbols)
@@ -367,9 +367,9 @@ class Traced:
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
         """Return the piecewise function whose margin is this value.
 
-        The function is `above` if the margin is positive, and otherwise `below`. `whole` has the
-        same values and is used outside model exchange. `rigidblocks.spatial.scalar.piecewise` calls
-        this method.
+        The result is `above` if the margin is positive, and otherwise `below`. `whole` is the same
+        function as one expression, used outside model exchange.
+        `rigidblocks.spatial.scalar.piecewise` calls this method.
         """
         law = (self.sx, _sx(above), _sx(below), _sx(whole))
         return _element(choose(Choice(ca.SX.sym("choice"), *law)))
@@ -445,9 +445,9 @@ def _apply(code: int, a: Any, b: Any) -> Any:
 
 
 def _define_operators() -> None:
-    """Add the comparisons, the logical operators and functions such as `sin` to `Traced`.
+    """Add the comparisons, the logical operators and methods such as `sin` to `Traced`.
 
-    For a function such as `sin` of an object array, NumPy calls the method `sin` of each element.
+    For an object array, NumPy's function `sin` calls the method `sin` of each element.
     """
     for name in ("lt", "le", "eq", "ne"):
         setattr(Traced, f"__{name}__", _binary(getattr(ca, f"OP_{name.upper()}")))
@@ -500,7 +500,7 @@ class Graph:
     def differentiable(self) -> "Graph":
         """Variant of the graph for the computation of derivatives.
 
-        Some functions omit terms that are currently zero but have nonzero derivatives. The variant
+        Some traced functions omit terms that are zero but have nonzero derivatives. The variant
         contains these terms and computes the same values.
         """
         return self if self.retrace is None else self.retrace()
@@ -611,9 +611,9 @@ def operations(function: ca.Function) -> Counter[str]:
 
 
 def operation_count(function: ca.Function) -> int:
-    """Return the number of operations of a CasADi function without sines and cosines (RBDA 10.3).
+    """Return the number of operations of a CasADi function (RBDA 10.3).
 
-    Moves and constants are not counted either.
+    Sines, cosines, moves and constants are not counted.
     """
     return _arithmetic(operations(function))
 
@@ -679,9 +679,8 @@ def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
 class Evaluation:
     """Numeric evaluator of a graph with preallocated buffers.
 
-    A call returns the output vector for an input vector. The results equal the results of
-    `Graph.__call__`, and the overhead is about a tenth of the overhead of `Graph.__call__`. Each
-    thread needs its own object.
+    A call returns the output vector for an input vector. The results are the results of
+    `Graph.__call__`, with about a tenth of the overhead. Each thread needs its own object.
     """
 
     def __init__(self, graph: Graph):
@@ -751,7 +750,7 @@ def directional(graph: Graph, n: int) -> Graph:
 
 
 def adjoint(graph: Graph) -> Graph:
-    """Return the graph of J^T l, with the Jacobian J of all outputs and multipliers l (outputs,).
+    """Return the graph of J^T l for multipliers l (outputs,), with the Jacobian J of all outputs.
 
     The returned graph has the inputs of `graph`, and an input `multipliers` with l. The output
     `slopes` (inputs,) is J^T l. The derivatives are exact, as in `jacobian`, and one pass in
@@ -771,7 +770,7 @@ def _places(
 ) -> list[tuple[str, slice]]:
     """Return pairs (name, slice in the flat vector) of the selected inputs or outputs.
 
-    `kind` is "input" or "output", for the message of the KeyError for an unknown name.
+    `kind` is "input" or "output" in the message of the KeyError for an unknown name.
     """
     chosen = (names,) if isinstance(names, str) else tuple(names)
     if unknown := [name for name in chosen if name not in shapes]:
