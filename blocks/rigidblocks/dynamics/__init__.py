@@ -8,8 +8,9 @@ Variable names follow RBDA. All algorithms share these shapes and units:
 - gravity (3,) [m/s^2] in base coordinates; the default is the gravity of the model. The algorithms
   apply it as the fictitious base acceleration -a_g.
 
-All algorithms accept floats and traced scalars. Wrong lengths raise ValueError (`check_lengths`). A
-NaN in an argument propagates to all results that depend on this argument, or raises an error.
+All algorithms accept floats and traced scalars. An argument of the wrong length raises ValueError
+(`check_lengths`). A NaN in an argument either propagates to the results that depend on this
+argument, or raises an error.
 """
 
 from rigidblocks.dynamics.energy_momentum import (

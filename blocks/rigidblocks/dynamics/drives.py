@@ -59,11 +59,11 @@ _LEAST_RATIO = 1e-30  # a negative ratio can be tuned up to -1e-30, but not to z
 class Servo(Numbers, abc.ABC):
     """Base class of servos; a servo computes the reference torque of a motor.
 
-    A servo measures the motion of the rotor divided by the gear ratio, as the encoder of a motor
-    does. With `at_joint=True`, it measures the motion of the joint. The torque at the joint, before
-    the division by the gear ratio, is limited to [-force_max, force_max]. If this limit, a limit of
-    the motor or the effort of the drive reduces the torque, the servo also reduces its integral
-    (back-calculation). This prevents windup.
+    A servo measures the rotor motion divided by the gear ratio, like a motor encoder. With
+    `at_joint=True`, it measures the motion of the joint. The torque at the joint, before the
+    division by the gear ratio, is limited to [-force_max, force_max]. If this limit, a motor limit
+    or the effort limit of the drive reduces the torque, back-calculation reduces the integral term
+    of the servo. This prevents windup.
     """
 
     kp: Any
@@ -74,11 +74,11 @@ class Servo(Numbers, abc.ABC):
 
     @abc.abstractmethod
     def error(self, command: Any, s: Any, sd: Any) -> Any:
-        """Return the control error."""
+        """Return the control error of the command, in the unit of the command."""
 
     @abc.abstractmethod
     def damping(self, sd: Any) -> Any:
-        """Return the force of the derivative term, positive in the direction of sd."""
+        """Return the force of the derivative term [N m or N], positive in the direction of sd."""
 
     @property
     def states(self) -> tuple[Signal, ...]:
@@ -88,7 +88,7 @@ class Servo(Numbers, abc.ABC):
         return (Signal("servo_integral", "force", "integral term of the servo"),)
 
     def force(self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """Return the reference force at the joint [N m or N], its excess and the control error.
+        """Return the limited force at the joint [N m or N], the force excess and the control error.
 
         The excess is the limited force minus the unlimited force. s and sd are the measured
         position and velocity, and x contains the integral state.
@@ -103,7 +103,7 @@ class Servo(Numbers, abc.ABC):
         return limited, limited - force, error
 
     def rates(self, error: Any, excess: Any) -> dict[str, Any]:
-        """Return the derivative of the integral from the control error and the force excess."""
+        """Return the derivative of the integral state from control error and force excess."""
         if self.ki is None:
             return {}
         return {"servo_integral": self.ki * error + self.ki / self.kp * excess}
@@ -177,12 +177,12 @@ class Gearbox(Numbers):
 
     If the power flows from the motor to the joint, the gearbox transmits the fraction `efficiency`
     of the torque. If it flows from the joint to the motor, the gearbox transmits the fraction
-    `back_efficiency`, by default equal to `efficiency`. The loss changes its sign with the speed of
-    the joint as tanh(speed / width). A rigid drive applies the efficiency to the motor torque, but
-    not to the inertia torque of its rotor.
+    `back_efficiency`, by default equal to `efficiency`. The loss is proportional to tanh(speed /
+    width), with the joint speed and the speed `width` [rad/s or m/s]. A rigid drive applies the
+    efficiency to the motor torque, but not to the inertia torque of its rotor.
 
-    `backlash` [rad or m] is the total play at the joint, which requires an elastic drive. A tuned
-    ratio must keep the sign of the original ratio, and a tuned efficiency is at most 1.
+    `backlash` [rad or m] is the total play at the joint, which requires an elastic drive. If the
+    ratio is tuned, its sign must not change. A tuned efficiency is at most 1.
 
     Raises:
         ValueError: The ratio is zero, or an efficiency is above 1.
@@ -235,7 +235,7 @@ class Gearbox(Numbers):
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the inverse of `joint_force`: the force before the loss for `force` after it."""
+        """Return the force before the loss for the joint force `force` (inverse of `joint_force`)."""
         if self.efficiency is None:
             return force
         loss = select(
@@ -286,9 +286,9 @@ class Elasticity(Numbers):
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
-        """Return the output position of a gearbox with the ratio `ratio`, and its derivative.
+        """Return the output position of a gearbox, and its derivative by the rotor angle.
 
-        The derivative is with respect to the rotor angle.
+        `ratio` is the gear ratio.
         """
         if self.error is None:
             return rotor.angle / ratio, 1.0 / ratio
@@ -297,7 +297,7 @@ class Elasticity(Numbers):
         return rotor.angle / ratio + self.error * np.sin(angle), slope
 
     def spring(self, deflection: Any) -> Any:
-        """Return the spring force at a deflection."""
+        """Return the spring force [N m or N] at a deflection."""
         force = self.K * deflection
         return force if self.K3 is None else force + self.K3 * deflection**3
 
@@ -327,7 +327,7 @@ class Elasticity(Numbers):
         return minimum(compression, (self.spring(compression) + self.D * rate) / self.K)
 
     def margins(self, deflection: Any, rate: Any, backlash: Any) -> tuple[Any, ...]:
-        """Return the switching functions of the two flanks of the backlash."""
+        """Return the switching functions of the two tooth flanks of a gearbox with backlash."""
         if backlash is None:
             return ()
         return tuple(
@@ -351,8 +351,8 @@ class Follower(Numbers):
 
         q_follower = ratio q + offset
 
-    The joints satisfy the constraint exactly. The equations of motion use independent variables or,
-    in a plant with loops, an additional constraint after the loop constraints. Both joints may have
+    The joints satisfy this constraint exactly. A plant without loops eliminates the follower
+    position; a plant with loops adds the constraint to its loop constraints. Both joints may have
     motors, and a follower may drive other joints.
 
     Raises:
@@ -373,7 +373,7 @@ class Follower(Numbers):
             raise ValueError("the ratio of a Follower must not be zero")
 
     def units(self, model: Tree, by: str) -> dict[str, str]:
-        """Return the units of the parameters; `by` is the unit of the joint of the drive."""
+        """Return the units of ratio and offset; `by` is the position unit of the driving joint."""
         line = joint_line(self.joint)
         if isinstance(line, AlongVelocity):
             raise ValueError(
@@ -385,7 +385,7 @@ class Follower(Numbers):
 
 
 class DriveEffects(NamedTuple):
-    """Effects of a drive on its joint.
+    """Force of a drive on its joint, and energy, state derivatives and outputs of the drive.
 
     `force` is the force on the joint [N m or N]. `energy` [J] is the sum of the energies of the
     elasticity, of the rotor of an elastic drive and of friction bristles. `rates` contains the
@@ -500,7 +500,7 @@ class Drive:
 
     @property
     def line(self) -> AlongJoint | JointSum:
-        """Joint variable or sum of joint variables that the drive moves."""
+        """Joint position, or weighted sum of joint positions, that the drive moves."""
         return self.joint if isinstance(self.joint, JointSum) else joint_line(self.joint)
 
     @property
@@ -534,7 +534,7 @@ class Drive:
         return not self.motor.is_linear
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return the value and the description of each parameter, by name such as `motor_R`."""
+        """Return the value and the description of each parameter, by a name such as `motor_R`."""
         found = {}
         for prefix, record in self._components().items():
             for name, (value, about) in record.numbers().items():
@@ -544,7 +544,7 @@ class Drive:
         return found
 
     def units(self, model: Tree) -> dict[str, str]:
-        """Return the unit of each kind of quantity, for a joint or sum of joints of the model.
+        """Return the unit of each quantity kind (`Number.kind`) for the joints of the drive.
 
         Raises:
             ValueError: The joint does not exist, has no position or does not fit the motor.
@@ -595,7 +595,7 @@ class Drive:
 
     @property
     def commands(self) -> tuple[Signal, ...]:
-        """Commands, which are inputs of the plant."""
+        """Command signals of the drive, which are inputs of the plant."""
         if self.servo is not None:
             return (self.servo.command,)
         return self.motor.commands(self.current_loop)
@@ -624,7 +624,7 @@ class Drive:
 
     @property
     def outputs(self) -> tuple[Signal, ...]:
-        """Outputs that the drive adds to the plant, except the states of the drive."""
+        """Output signals that the drive adds to the plant, except the states of the drive."""
         if not self.has_force:
             return ()
         found = [Signal("force", "force", "force on the joint")]
@@ -640,7 +640,7 @@ class Drive:
     # ---- equations ----
 
     def _bind_bristle_states(self, field: str, x: Mapping[str, Any]) -> Law | None:
-        """Return the friction law in the attribute `field`, with the bristle deflections in x."""
+        """Return the friction law of the field `field`, with its bristle deflections set from x."""
         law: Law | None = getattr(self, field)
         if law is None or not law.remembers:
             return law
@@ -649,7 +649,7 @@ class Drive:
     def effects(
         self, s: Any, sd: Any, command: Mapping[str, Any], x: Mapping[str, Any]
     ) -> DriveEffects:
-        """Return the force on the joint, and the derivatives of the states of the drive.
+        """Return the force on the joint, and the energy, state derivatives and outputs of the drive.
 
         Args:
             s: Position of the joint [rad or m].
@@ -705,7 +705,7 @@ class Drive:
         return RotorMotion(x["angle"], x["rotor_speed"])
 
     def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
-        """Return the deflection, its rate, and its derivative with respect to the rotor angle."""
+        """Return the deflection, its time derivative, and its derivative by the rotor angle."""
         assert self.elasticity is not None
         out, slope = self.elasticity.kinematics(rotor, self.gearbox.ratio)
         return out - s, slope * rotor.speed - sd, slope
@@ -740,7 +740,7 @@ class Drive:
         return K + N2 * k, D + N2 * d
 
     def own_poles(self) -> tuple[complex, ...]:
-        """Return the eigenvalues [1/s] of the drive at a fixed joint.
+        """Return the eigenvalues [1/s] of the drive if its joint is locked.
 
         The result contains the electrical eigenvalues of the motor, the eigenvalues of an
         elastically coupled rotor, and the friction bristle decay rates.
@@ -767,7 +767,7 @@ def _prefix_names(prefix: str, values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def drive_transmissions(model: Tree, drives: Iterable[Drive]) -> Transmissions | None:
-    """Return the rotors and gears of drives, or None if the drives have neither.
+    """Return the rotors and gears of the drives, or None if no drive has a rotor or a follower.
 
     Raises:
         ValueError: Two drives have the same follower, or a joint drives itself.

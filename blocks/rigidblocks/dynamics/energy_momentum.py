@@ -76,7 +76,7 @@ def energy(model: Tree, q: Array, qd: Array, gravity: Array | None = None) -> An
 def body_energy(
     model: Tree, i: int, q: Array, qd: Array, v_p: Array, X0_p: Any, gravity: Array
 ) -> tuple[Any, Array, Any]:
-    """Return the velocity v, the pose X0 and the energy [J] of body i in a pass over the bodies.
+    """Return the velocity v, pose X0 and energy [J] of body i (a step of an outward pass).
 
         E = v . I v / 2 - g . (m r + R h)
 
@@ -125,7 +125,7 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
 def momentum_matrix(model: Model, q: Array) -> Array:
     """Return the momentum matrix A (6, nv), which maps qd to `momentum` (RBDA Eq 9.12).
 
-    Each column is the momentum of the subtree that one joint variable moves at unit velocity.
+    Each column is the momentum of the subtree that a joint variable moves with unit velocity.
     """
     Xup, S = transforms_and_subspaces(model, q)
     Ic = composite_inertias(model, Xup)

@@ -1,10 +1,10 @@
 """Floating-base dynamics without singular base orientations (RBDA 9.3 to 9.5).
 
-The first joints of a model give a floating base six degrees of freedom. The floating base is body 5
-of a model from `floating_base`, or body 0 on a `SixDoF` joint. The dynamics functions of this
-module ignore these joints. The state of the base is separate, as in FDf and IDf of spatial_v1. X is
-the transform from fixed-base to floating-base coordinates. The velocity v (6,) and the acceleration
-a (6,) are in coordinates of the *fixed* base.
+A floating base has six degrees of freedom, which the first joints of the model provide. The
+floating base is body 5 of a model from `floating_base`, or body 0 on a `SixDoF` joint. The dynamics
+functions of this module ignore these joints. The state of the base is separate, as in FDf and IDf
+of spatial_v1. X is the transform from fixed-base to floating-base coordinates. The velocity v (6,)
+and the acceleration a (6,) are in coordinates of the *fixed* base.
 
 q, qd, qdd and tau contain only the joints after the floating base. f_ext has a row for every body
 of the model. Rows of bodies before the floating base have no effect. Gravity is in fixed-base
@@ -354,7 +354,7 @@ def _bias_acceleration(I: Array, p: Array) -> Array:
 
 
 def _pad_joint_vectors(model: Model, **vectors: Array) -> list[Array]:
-    """Add zeros for the variables of the floating base to the joint vectors."""
+    """Return the joint vectors with leading zeros for the variables of the floating base."""
     padded = []
     for name, vector in vectors.items():
         total, base = (
@@ -400,12 +400,12 @@ class BaseCoordinates(NamedTuple):
 def floating_base(model: Model) -> Model:
     """Return the model with a floating base: a chain of 6 joints and 5 massless bodies.
 
-    The chain replaces joint 0. Its joints are translations along x, y and z and rotations about x,
-    y and z, each in the frame after the previous joints. Body 5 is the floating base. Body i and
-    joint i of the original model become body i+5 and joint i+5.
+    The chain replaces joint 0. Its joints are translations along x, y and z, then rotations about
+    x, y and z. Each axis is an axis of the preceding body frame. Body 5 is the floating base. Body
+    i and joint i of the original model become body i+5 and joint i+5.
 
-    The chain is singular if joint 4 is at +-pi/2. The fixed-base functions fail at this angle. The
-    floating-base functions do not use the chain and have no singularity.
+    The chain is singular if q[4] is +-pi/2, and the fixed-base functions fail at this angle. The
+    floating-base functions ignore the chain and have no singularity.
 
     Raises:
         ValueError: The model has several bodies attached to its base.

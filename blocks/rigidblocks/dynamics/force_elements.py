@@ -1,9 +1,9 @@
 """Force elements of a mechanism: springs, dampers, friction and stops at joints or between points.
 
-A force element applies a force law along a length. The elements return joint forces and body
-wrenches, which `rnea`, `aba` and related algorithms accept as `tau` and `f_ext`. A force f at a
-point with the Jacobian J is equivalent to the joint forces J^T f. The elements use the wrench on
-the body instead, so they do not compute J.
+A force element applies a force law along a line, as a function of the length of the line. The
+elements return joint forces and body wrenches, the arguments `tau` and `f_ext` of `rnea`, `aba` and
+related algorithms. A force f at a point with the Jacobian J is equivalent to the joint forces J^T
+f. The elements use the wrench on the body instead, so they do not compute J.
 """
 
 import abc
@@ -79,7 +79,7 @@ class Line(abc.ABC):
 
     @abc.abstractmethod
     def length(self, model: Tree, motion: Motion) -> Length:
-        """Return the length, its time derivative and its loads for a motion of the model."""
+        """Return the length, its time derivative, and the map from line force to loads."""
 
     def adapt_to_gravity(self, gravity: Any) -> "Line":
         """Return the line for a plant with the gravity (3,) [m/s^2].
@@ -257,9 +257,9 @@ class AgainstGravity(Line):
 
         s = -(g . r) / magnitude
 
-    g is the gravity of the plant. A force along the line causes a load that is proportional to g.
-    `magnitude` [m/s^2] is the gravity for which the load equals the force. The `point` (3,) [m] is
-    in body coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,)
+    g is the gravity of the plant. The load of a line force is proportional to g. `magnitude`
+    [m/s^2] is the value of |g| for which the load equals the line force. The `point` (3,) [m] is in
+    body coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,)
     [m/s^2]. The default is the gravity of the model.
     """
 
@@ -294,7 +294,7 @@ class AgainstGravity(Line):
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
 class Between(Line):
-    """Line between a point of one body and a point of another body.
+    """Line between two points of different bodies.
 
     The length is the distance of the points [m]. `body` and `other` are names or indices of bodies;
     None is the base. The points [m] are (3,), or (2,) in a planar model, in the coordinates of
@@ -421,7 +421,7 @@ class ElementEffects(NamedTuple):
 def element_effects(
     model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array
 ) -> ElementEffects:
-    """Return the loads, energy, forces and state derivatives of all force elements."""
+    """Return the total loads and energy, and the forces and state derivatives of all elements."""
     motion = _motion(model, elements, q, qd)
     loads, energy, forces, rates = zero_loads(model), 0.0, [], dict[str, Any]()
     for element in elements:
@@ -478,8 +478,8 @@ class Compliance(NamedTuple):
 def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compliance:
     """Return the largest stiffness and damping of each element at q.
 
-    For a stop, these are the stiffness and damping in contact, even if the length is within its
-    limits. The damping of dry friction is the damping at zero velocity.
+    For a stop, these are the values in contact, even if the length is within the limits of the
+    stop. The damping of dry friction is the damping at zero velocity.
     """
     still = np.zeros(model.nv)
     motion, rows = _motion(model, elements, q, still), [np.zeros((0, model.nv))]

@@ -34,10 +34,10 @@ _LEAST_STIFFNESS = 1e-30  # [N/m] lower bound of K as the divisor in `stop_margi
 
 
 class Number(NamedTuple):
-    """Description of a parameter: quantity, text and bounds.
+    """Description of a parameter: quantity kind, description and bounds.
 
-    `kind` is a key of `ROTATION` and `TRANSLATION`, which contain the units. The value is at least
-    `min`, at most `max`, and above zero if `positive` is True.
+    `kind` is a key of the unit tables `ROTATION` and `TRANSLATION`. The value is at least `min`, at
+    most `max`, and above zero if `positive` is True.
     """
 
     kind: str
@@ -77,8 +77,7 @@ TRANSLATION = {
 class Numbers:
     """Base class of records whose numeric fields can be tunable parameters.
 
-    `quantities` lists these fields. The value None is allowed only for a field with the default
-    None.
+    `quantities` lists these fields. A field may be None only if its default is None.
 
     Raises:
         TypeError: A parameter is not a number.
@@ -112,7 +111,7 @@ class Numbers:
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
     def _is_used(self, value: Any) -> bool:
-        """Return True if a parameter with this value has an effect on the force."""
+        """Return True if a parameter with the value `value` affects the force."""
         del self
         return value is not None
 
@@ -133,7 +132,7 @@ class Law(Numbers, abc.ABC):
 
     @abc.abstractmethod
     def force(self, s: Any, sd: Any) -> Any:
-        """Return the force in the direction of increasing length [N or N m]."""
+        """Return the force [N or N m] at length s and its rate sd; positive forces increase s."""
 
     def rates(self, s: Any, sd: Any) -> dict[str, Any]:
         """Return the derivatives of the states in `remembers`."""
@@ -152,7 +151,7 @@ class Law(Numbers, abc.ABC):
 
     @abc.abstractmethod
     def stiffest(self) -> tuple[float, float]:
-        """Return the largest stiffness -df/ds and the largest damping -df/d(sd) of the law."""
+        """Return the largest stiffness -df/ds and the largest damping -df/d(sd) of the force f."""
 
     def decays(self) -> tuple[float, ...]:
         """Return the decay rates [1/s] of the states in `remembers`."""
@@ -311,9 +310,9 @@ class Stop(Law):
         f = max(0, K (lower - s) - D sd)        where s < lower
         f = -max(0, K (s - upper) + D sd)       where s > upper
 
-    A stop only pushes the length back between its limits; it never pulls the length outwards. An
-    infinite limit has no stop and no parameter. Between two points, an upper stop acts like a rope,
-    which pulls the points together when it is taut.
+    The force of a stop is always directed towards the interval between the limits. An infinite
+    limit has no stop and no parameter. Between two points, an upper stop acts like a rope, which
+    pulls the points together when it is taut.
 
     Raises:
         ValueError: The upper limit is not above the lower limit.
@@ -364,7 +363,7 @@ class Stop(Law):
 
 
 def stop_push(depth: Any, rate: Any, K: Any, D: Any) -> Any:
-    """Return the force K depth - D rate of a stop, or zero if the force is negative or depth <= 0.
+    """Return the force K depth - D rate of a stop; zero if this force is negative or depth <= 0.
 
     `rate` is the speed at which the penetration depth decreases.
     """
@@ -428,10 +427,10 @@ class Stiction(Law):
         f = -(K bend + D sd) limited to [-coulomb, backward],  minus viscous sd
         d(bend)/dt = -(K bend + f) / D,  which is sd while the bristles stick
 
-    The law acts along one length. Under a load below `coulomb` [N or N m], the length changes by
-    load / K and then stops; it does not creep. `backward` is the friction force for a decreasing
-    length, by default equal to `coulomb`. The bristle deflection `bend` is a state of the plant
-    with this element. The bristles store the energy K bend^2 / 2.
+    Under a load below `coulomb` [N or N m], the length changes by load / K and then remains
+    constant, without creep. `backward` is the friction force for a decreasing length, by default
+    equal to `coulomb`. The bristle deflection `bend` is a state of the plant with this element. The
+    bristles store the energy K bend^2 / 2.
 
     K [N/m or N m/rad] and D [N s/m or N m s/rad] are the positive stiffness and damping of the
     bristles. Choose K and D as large as the step size of the integrator allows, because a large K
@@ -640,7 +639,7 @@ def _longest_stable(stiffness: Array, damping: Array) -> float:
 def _amplification_factors(h: Array, K: Array, D: Array) -> Array:
     """Return the spectral radius (n,) of a step with held spring forces, for each step h (n,) [s].
 
-    The masses are 1 kg, with the stiffness matrix K and damping matrix D. A step is stable if the
+    All masses are 1 kg; K is the stiffness matrix and D the damping matrix. A step is stable if the
     spectral radius is at most 1.
     """
     a, b, one = h[:, None, None] ** 2 * K, h[:, None, None] * D, np.eye(len(K))

@@ -104,10 +104,10 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the forces F on body i in coordinates of body i and of each movable ancestor.
+    """Yield the forces F on body i in coordinates of body i, then of each movable ancestor.
 
-    An item contains the index of the body and the forces. The path ends before the first ancestor
-    p with `moves[p]` = False.
+    Each item is a pair (body index, forces). The path ends before the first ancestor p with
+    `moves[p]` = False.
     """
     yield i, F
     while (p := model.parent[i]) >= 0 and moves[p]:
@@ -221,7 +221,7 @@ class Bodies(NamedTuple):
 
 
 class Articulated(NamedTuple):
-    """Results of the inward pass: the terms of the joint accelerations.
+    """Results of the inward pass, which determine the joint accelerations.
 
         qdd = qdd0 - UDinv^T a'
 
@@ -251,7 +251,7 @@ ArticulatedStep = Callable[..., tuple[Array, Array, Any, Array]]
 def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
-    """Return the velocities and rigid-body terms of the bodies, in the first (outward) pass.
+    """Run the first (outward) pass; return the velocities and rigid-body terms of the bodies.
 
     The pass starts at the body `base`.
     """
@@ -266,7 +266,7 @@ def aba_outward_pass(
 
 
 def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Articulated:
-    """Return the articulated-body inertias and bias forces, in the second (inward) pass.
+    """Run the second (inward) pass; return the terms of the joint accelerations.
 
     `step(i, Xup, S, c, IA, pA)` is the step function of joint i, for example `articulated_step`.
     """
@@ -281,7 +281,7 @@ def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Artic
 
 
 def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerations:
-    """Return the joint and body accelerations, in the third (outward) pass.
+    """Run the third (outward) pass; return the joint and body accelerations.
 
     `joined` contains the results of the inward pass, and `a_base` the acceleration of the base.
     """
@@ -390,7 +390,7 @@ def project_inertia(
 
 
 def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
-    """Return U D^-1; unit vectors in S give rows without rounding errors.
+    """Return U D^-1; rows that a unit vector in S determines have no rounding errors.
 
     U = I^A S and D = S^T U. If a column of S is one of the six unit vectors, S^T U D^-1 = 1
     determines a row of the result exactly. I^a then has rows and columns that are exactly zero,
@@ -425,11 +425,11 @@ def hybrid_dynamics(
     gravity: Array | None = None,
     rotor_inertia: Array | None = None,
 ) -> JointDynamics:
-    """Solve for the joint accelerations and forces; one of the two is given at each joint.
+    """Solve the equation of motion with either the acceleration or the force of each joint given.
 
     This is the articulated-body algorithm for hybrid dynamics (RBDA Table 9.3). The result contains
-    the given elements of qdd and tau. The algorithm ignores the elements of qdd and tau that are
-    not given.
+    both the given and the computed elements. The algorithm ignores the elements of the arguments
+    qdd and tau that are unknown.
 
     Args:
         model: Tree of bodies.
@@ -496,7 +496,7 @@ def hybrid_dynamics_crba(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> JointDynamics:
-    """Return the result of `hybrid_dynamics`, computed from inertia matrices and inverse dynamics.
+    """Return the result of `hybrid_dynamics`, computed with the inertia matrix and `rnea`.
 
         C' = ID(q, qd, [0; qdd2]), H11 qdd1 = tau1 - C1', tau = C' + H [qdd1; 0]  (RBDA Eq 9.2, 9.3)
 

@@ -1,4 +1,4 @@
-"""Hydraulic cylinder with a proportional valve, as the motor of a drive at a prismatic joint."""
+"""Hydraulic cylinder with a proportional valve: a motor for drives of prismatic joints."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,8 +26,8 @@ class HydraulicCylinder(Motor):
     x is the position of the piston, which is the position of the prismatic joint minus `retracted`,
     and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
 
-    The command u from -1 to 1 is the valve opening. For u > 0, the valve connects chamber a
-    with the supply and chamber b with the tank. For u < 0, it exchanges the chambers. The flow
+    The command u from -1 to 1 is the valve opening. For u > 0, the valve connects chamber a with
+    the supply and chamber b with the tank. For u < 0, the connections are exchanged. The flow
     through each edge with the pressure drop d is
 
         Q = flow |u| sqrt(d / drop)
@@ -96,7 +96,7 @@ class HydraulicCylinder(Motor):
 
     @property
     def inertia(self) -> Any:
-        """No inertia: the mass of the piston belongs to a link."""
+        """Rotor inertia, which is None: the mass of the piston is part of a link."""
         return None
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
@@ -175,7 +175,7 @@ class HydraulicCylinder(Motor):
         return Response(force, rates, {"flow_a": Q_a, "flow_b": Q_b})
 
     def _edge_flow(self, opening: Any, pressure: Any) -> Any:
-        """Return the flow into a chamber [m^3/s] with the pressure `pressure` [Pa].
+        """Return the flow [m^3/s] into a chamber with the pressure `pressure` [Pa].
 
         A positive `opening` connects the chamber to the supply, a negative one to the tank.
         """

@@ -67,7 +67,7 @@ def net_forces(
     qdd: Array,
     f_ext: Array | None = None,
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return Xup and S of each joint, and the net force minus f_ext of each body.
+    """Return Xup and S of each joint, and for each body the net force minus f_ext.
 
     This is the outward pass of the recursive Newton-Euler algorithm. It starts at a base with the
     acceleration `a_base`.

@@ -1,7 +1,7 @@
 """Joint kinematics, joint indices and checks of vector lengths, shared by all algorithms.
 
 Position and velocity kinematics follow RBDA 4.4 and Table 5.1. Lists are indexed by body. The last
-entry of a list, with the index -1, belongs to the base.
+entry of a list (index -1) is for the base.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,7 +38,7 @@ def transforms_and_subspaces(model: Tree, q: Array, base: int = -1) -> tuple[lis
 def body_transform(model: Tree, i: int, XJ: Any, q: Array) -> Any:
     """Return the transform Xup = XJ Xtree from the parent to body i.
 
-    If q is traced, the result stores the factors XJ and Xtree.
+    If q is traced, the result stores XJ and Xtree as factors instead of their product.
     """
     X = model.Xtree[i]
     return multiply_transforms(XJ, X) if is_traced(q) else XJ @ X
@@ -99,7 +99,7 @@ def body_lists(model: Tree, count: int) -> tuple[list[Any], ...]:
 
 
 def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """Return a mask of the bodies that move with a joint in the mask `fd` (RBDA Eq 9.5).
+    """Return a mask of the bodies that at least one joint with `fd` = True moves (RBDA Eq 9.5).
 
     Element i is True if `fd` is True for a joint on the path from the base to body i.
     """

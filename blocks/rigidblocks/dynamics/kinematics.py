@@ -313,9 +313,9 @@ LEAST_COSINE = 1e-3  # lower bound of cos(t/2) for the error angle t; bounds the
 class Target:
     """Target pose of a frame of a body.
 
-    `body` is the name of a frame of the robot's file, or the name or index of a body. `goal` is the
-    transform from base coordinates to the target pose, `placement` the transform from `body` to the
-    frame that moves to the goal. If `rotation` is False, the orientation is free.
+    `body` is the name of a frame in the robot file, or the name or index of a body. `goal` is the
+    transform from base coordinates to the target pose. `placement` is the transform from `body` to
+    the frame that shall reach the target pose. If `rotation` is False, the orientation is free.
     """
 
     body: str | int
@@ -356,7 +356,7 @@ def pose_error(X: Transform, goal: Transform) -> Array:
 
 
 class Frames(Protocol):
-    """Robot with named frames, such as `RobotDescription`."""
+    """Interface of a robot with named frames, such as `RobotDescription`."""
 
     @property
     def model(self) -> Any:
@@ -388,7 +388,7 @@ class _Frame(NamedTuple):
 
 @explain_calls()
 def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transform]:
-    """Return the poses of all frames of a robot from a file, or of all bodies of a model.
+    """Return the poses of all frames of an imported robot, or of all bodies of a model.
 
         X = placement X_body
 
@@ -441,8 +441,8 @@ def frame_jacobian(
         robot: Model, or description of a robot from a file (`load_model`).
         q: Configuration (nq,) [rad or m].
         frame: Name of a frame of the file, or name or index of a body.
-        placement: Transform from the coordinates of `frame` to a frame that is fixed to `frame`.
-            The result is the Jacobian of the fixed frame.
+        placement: Transform from `frame` to an offset frame, which is fixed to `frame`. If given,
+            the result is the Jacobian of the offset frame.
 
     Raises:
         ValueError: The frame does not exist, the configuration is invalid or the model is planar.
@@ -457,7 +457,7 @@ def frame_jacobian(
 def base_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
     """Return the Jacobian (6, nv) of a frame on a body, in base axes, without checking q.
 
-    Blocks call this function instead of `frame_jacobian`, because their step reports NaN inputs.
+    Blocks call this function instead of `frame_jacobian`, because their stepper reports NaN.
     """
     X = placement @ body_poses(model, q)[body]
     J = placement @ body_jacobian(model, q, body)
@@ -524,7 +524,7 @@ def inverse_kinematics(
         lower: Lower limits (nv,) of the joint positions [rad or m]. Default: the limits of the
             file; a model has no limits.
         upper: Upper limits (nv,) of the joint positions [rad or m].
-        tolerance: Largest error norm that counts as reached [rad, m].
+        tolerance: Largest error norm [rad, m] at which the targets count as reached.
         steps: Maximum number of iterations of each start.
         restarts: Maximum number of random restarts. Default: 20, or 0 if q0 is given.
         seed: Seed of the random restarts.
@@ -567,7 +567,7 @@ def inverse_kinematics(
 
 
 def _task_of_body(robot: Model | Frames, task: Target) -> Target:
-    """Return the target with the index of the body that carries the frame of the target.
+    """Return an equivalent target whose `body` is a body index.
 
     The placement of the result is relative to this body.
     """

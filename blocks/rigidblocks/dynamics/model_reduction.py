@@ -25,7 +25,7 @@ NEARLY_PARALLEL = 0.01  # [rad] largest angle between axes; model files round ri
 
 @dataclass(frozen=True, eq=False)
 class EquivalentModel(Model):
-    """Result of `equivalent`, for algorithms only; its bodies may have zero or negative mass.
+    """Result of `equivalent`; its bodies may have zero or negative mass, so only algorithms use it.
 
     Joint positions, velocities, accelerations and forces, external wrenches in base coordinates and
     gravity have the same meaning as in the original model. The frame, inertia, momentum and energy
@@ -188,7 +188,7 @@ def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
-    """Return the rotation about z in X [rad] that a revolute joint can absorb, or None."""
+    """Return the angle [rad] of X about z that a revolute joint can include, else None."""
     if not (isinstance(joint, Revolute) and is_along_z(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))
@@ -223,7 +223,7 @@ def _locate_common_normal(X: Transform) -> tuple[float, float]:
 
 
 def _remove_rounding_errors(X: Transform) -> Transform:
-    """Remove rounding errors of X from elements of E near 0 and +-1, and of r near 0."""
+    """Round elements of E near 0 and +-1, and elements of r near 0, to these values."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(
@@ -232,7 +232,7 @@ def _remove_rounding_errors(X: Transform) -> Transform:
 
 
 def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
-    """Return the model after the parent share of each body inertia moves to the parent (RBDA 9.7).
+    """Move the parent share of each body inertia to the parent body (RBDA 9.7).
 
     `split_inertia` defines the parent share.
     """
@@ -245,7 +245,7 @@ def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
 
 
 def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """Split the inertia of a body into a body share and a parent share (RBDA Table 9.7).
+    """Split the inertia of a body into the share that stays and a parent share (RBDA Table 9.7).
 
     Returns:
         The inertia that remains on the body, with as many zeros as possible, and the inertia that

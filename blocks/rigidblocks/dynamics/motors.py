@@ -38,10 +38,10 @@ UNITS = {f"{ROTOR}{kind}": unit for kind, unit in ROTATION.items()} | _ELECTRICA
 
 
 class Signal(NamedTuple):
-    """State, command or output of a drive: name, kind of quantity, text, and start value.
+    """State, command or output of a drive: name, quantity kind, description and start value.
 
-    `nominal` is the order of magnitude. If another state is the derivative of this state, `rate` is
-    the name of the other state.
+    `nominal` is the order of magnitude. `rate` is the name of the state that is the derivative of
+    this state, if such a state exists.
     """
 
     name: str
@@ -182,7 +182,7 @@ class Motor(Numbers, abc.ABC):
 
     @property
     def outputs(self) -> tuple[Signal, ...]:
-        """Outputs of the motor besides its states and its torque."""
+        """Output signals of the motor in addition to its states and its torque."""
         return ()
 
     @abc.abstractmethod
@@ -211,16 +211,16 @@ class Motor(Numbers, abc.ABC):
 
     @property
     def servo_fault(self) -> str | None:
-        """Reason why a servo cannot compute the motor torque, or None."""
+        """Reason why a servo cannot command the torque of this motor, or None."""
         return None
 
     def poles(self, loop: CurrentLoop | None) -> tuple[complex, ...]:
-        """Return the electrical eigenvalues [1/s] for a rotor at rest."""
+        """Return the electrical eigenvalues [1/s] of the motor for a rotor at rest."""
         del loop
         return ()
 
     def stiffest(self, angle: float) -> tuple[float, float]:
-        """Return the stiffness and the damping of the torque at a rotor angle [rad]."""
+        """Return the stiffness and the damping of the motor torque at a rotor angle [rad]."""
         del angle
         return 0.0, 0.0
 
@@ -444,8 +444,9 @@ class SynchronousMotor(Motor):
         L_q di_q/dt = v_q - R i_q - w_e (L_d i_d + flux),    w_e = pole_pairs w
         torque = 3/2 pole_pairs (flux i_q + (L_d - L_q) i_d i_q)
 
-    The dq quantities are amplitudes of phase quantities. `flux` [V s] is the flux linkage of the
-    magnets. The length of the voltage vector is limited to `voltage_max`.
+    The dq transformation is amplitude-invariant: a dq vector has the length of the phase amplitude.
+    `flux` [V s] is the flux linkage of the magnets. The magnitude of the voltage vector is limited
+    to `voltage_max`.
 
     With a `CurrentLoop`, the command is the current i_q [A], and the reference of i_d is
     `current_d` (negative for field weakening). The loop compensates the back EMF and the coupling
@@ -554,7 +555,7 @@ class SynchronousMotor(Motor):
         return _torque_within_current(loop, torque, self._torque_per_ampere)
 
     def _limit(self, v_d: Any, v_q: Any) -> tuple[Any, Any]:
-        """Scale the voltage vector to the length `voltage_max`, if it is longer."""
+        """Limit the magnitude of the voltage vector to `voltage_max`."""
         if self.voltage_max is None:
             return v_d, v_q
         # the root of zero has an infinite derivative
@@ -587,10 +588,10 @@ class AffineMotor(Motor):
     `has_feedforward` the input `feedforward`, a torque. `activation_limits` bound the state.
 
     The fields `gain` and `bias` are the constant terms, and `gain_position`, `gain_velocity`,
-    `bias_position` and `bias_velocity` the other terms. A field that is None has no term and no
-    parameter. The gains have no unit, because a robot file does not
-    define the unit of the command. A servo requires the law torque = a, with a gain of 1, no other
-    terms and no integrator.
+    `bias_position` and `bias_velocity` the other terms. For a field that is None, the law has no
+    term and no parameter. The gains have no unit, because a robot file does not define the unit of
+    the command. A servo requires the law torque = a, with a gain of 1, no other terms and no
+    integrator.
 
     Raises:
         TypeError: A limit is not a pair of numbers.
@@ -743,7 +744,7 @@ def _electrical_nominals(R: Any, voltage_max: Any, loop: CurrentLoop | None) -> 
 
     The nominal voltage is the voltage limit. The nominal current is the current limit or the stall
     current at the voltage limit, whichever is smaller. Without limits, the values are 1 V and 1 A.
-    Smaller values are replaced by 1, so they do not tighten the tolerances of adaptive steps.
+    Values below 1 are replaced by 1, so they do not tighten the tolerances of adaptive steps.
     """
     volts = 1.0 if voltage_max is None else float(voltage_max)
     limits = [] if voltage_max is None else [volts / float(R)]
@@ -761,7 +762,7 @@ def _check_thermal(motor: DCMotor | SynchronousMotor) -> None:
 
 
 def _torque_within_current(loop: CurrentLoop | None, torque: Any, per_ampere: Any) -> Any:
-    """Limit a torque [N m] to the current limit of a loop times the torque per ampere."""
+    """Limit a torque [N m] to the current limit times the torque per ampere (`per_ampere`)."""
     if loop is None or loop.current_max is None:
         return torque
     return per_ampere * loop.limit(torque / per_ampere)

@@ -128,8 +128,8 @@ def assemble_inverse(
 
         Phi^A = Phi1 - Phi1 T (T^T (Phi1 + Phi2) T)^-1 T^T Phi1
 
-    The joint must not repeat an existing constraint. It is sufficient that one of the two handles
-    is free to move in all directions.
+    The joint constraints must be independent of the existing constraints. It is sufficient that one
+    of the two handles is free to move in all directions.
 
     Args:
         first: Articulated body whose handle the result retains.
@@ -324,7 +324,7 @@ def handle_equation(
 
 
 class SplitForce(NamedTuple):
-    """Force (6,) on a body: the part that accelerates the body, and the joint reaction force.
+    """Force (6,) on a body, split into an accelerating component and the joint reaction force.
 
     The force is `move` + `hold`. `move` accelerates the body, and `hold` is the reaction force of
     the joint.
@@ -371,7 +371,7 @@ def split_along(parts: tuple[Array, ...], v: Array) -> tuple[Array, ...]:
 
 
 def split_force(I: Array, S: Array, f: Array) -> SplitForce:
-    """Split a force f (6,) into the part that accelerates a body and the joint reaction force.
+    """Split a force f (6,) into an accelerating component and the joint reaction force.
 
         move = I S (S^T I S)^-1 S^T f,  hold = f - move
 

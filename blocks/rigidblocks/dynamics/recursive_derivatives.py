@@ -147,9 +147,9 @@ def jacobian_derivatives(model: Tree, q: Array, qd: Array, qdd: Array) -> Jacobi
         Jdot_i  = X Jdot_p - vJ x X J_p,   vJ = S qd
         Jddot_i = X Jddot_p - 2 vJ x X Jdot_p + vJ x vJ x X J_p - S qdd x X J_p
 
-    The last equation corrects two terms of Spencer 2004, which contains qdd instead of qd, and the
-    third derivative of q instead of qdd. The results are derivatives of the matrix elements,
-    whereas `body_jacobian_rate` returns derivatives of the column vectors.
+    The last equation corrects two terms of Spencer 2004: qdd instead of qd, and the third
+    derivative of q instead of qdd. The results are derivatives of the matrix elements, whereas
+    `body_jacobian_rate` returns derivatives of the column vectors.
 
     Args:
         model: Tree of bodies.

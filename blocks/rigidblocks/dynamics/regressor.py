@@ -59,7 +59,7 @@ def regressor(model: Tree, q: Array, qd: Array, qdd: Array, gravity: Array | Non
 
 
 class _UnitBody:
-    """Substitute for a body: `force` returns the forces for unit values of the parameters."""
+    """Substitute for a body, whose `force` returns the forces for unit inertial parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
         """Return F (6, 10), which maps the parameters phi of a spatial body to the force F phi.
@@ -68,8 +68,8 @@ class _UnitBody:
             [a,  W,   0               ]
 
         a is the acceleration of the origin, w the angular velocity and wd its derivative. W =
-        `spin(w, wd)`. L(w) is the matrix (3, 6) of the angular momentum I w = L(w) (xx, yy, zz, xy,
-        xz, yz).
+        `spin(w, wd)`. L(w) (3, 6) maps the moments of inertia to the angular momentum: I w = L(w)
+        (xx, yy, zz, xy, xz, yz).
         """
         (x, y, z), (dx, dy, dz), a_lin = v[:3], a[:3], a[3:]
         F = np.zeros((6, 10), np.result_type(v, a))
@@ -85,7 +85,7 @@ class _UnitBody:
 
 
 class _UnitPlanarBody:
-    """Substitute for a planar body: `force` returns the forces for unit parameters."""
+    """Substitute for a planar body, whose `force` returns the forces for unit parameters."""
 
     def force(self, v: Array, a: Array) -> Array:
         """Return F (3, 4), which maps the parameters phi of a planar body to the force F phi."""

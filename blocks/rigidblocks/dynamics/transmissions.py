@@ -130,8 +130,8 @@ def geared_inverse_dynamics(
 ) -> Array:
     """Return the forces u (ny,) at the independent variables that cause ydd (RBDA Eq 8.62).
 
-    Any joint forces tau with G^T tau = u cause the accelerations ydd (ny,). A motor with the gear
-    ratio rho at an independent variable needs the torque u / rho.
+    All joint forces tau with G^T tau = u cause the same accelerations ydd (ny,). A motor with the
+    gear ratio rho at an independent variable needs the torque u / rho.
 
     Args:
         model: Model without loops.
@@ -234,7 +234,7 @@ class Transmissions(NamedTuple):
 def transmissions(
     model: Tree, rotors: Iterable[ReflectedRotor] = (), pairs: Iterable[GearPair] = ()
 ) -> Transmissions:
-    """Return the rotor inertias at the joints and the gear relations of the driven variables.
+    """Combine rotors and gear pairs: rotor inertias at the joints, and gear relations.
 
     Raises:
         ValueError: Two gears drive the same joint, or a joint drives itself through other joints.
@@ -357,7 +357,7 @@ def _relation_to_independent(
 
 
 def joint_positions(model: Tree) -> dict[int, int]:
-    """Return the index in q of each joint variable, by its index in qd.
+    """Return the index in q of each joint variable, by the index of the variable in qd.
 
     The result omits joints with more position variables than velocity variables.
     """

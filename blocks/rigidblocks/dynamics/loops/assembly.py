@@ -1,9 +1,9 @@
 """Loop assembly from an initial guess, velocities that keep loops closed, and the cut tree.
 
-In the cut tree each loop joint is a tree joint with a virtual body (Spencer 2004, A.3.2). The
-loops are closed if the frame of each virtual body coincides with F_s, the frame on the successor.
-Therefore the constraints need only transforms and Jacobians of the tree, for all joint types. The
-variables of the loop joints follow the variables of the tree joints.
+In the cut tree, each loop joint is a tree joint that carries a virtual body (Spencer 2004, A.3.2).
+The loops are closed if the frame of each virtual body coincides with F_s, the frame on the
+successor. Therefore the constraints need only transforms and Jacobians of the tree, for all joint
+types. The variables of the loop joints follow the variables of the tree joints.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from rigidblocks.spatial.spatial import Array
 def cut_tree(model: Tree) -> Tree:
     """Return the cut tree, in which the loop joints follow the tree joints.
 
-    Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies have no effect.
-    They are not zero, because each joint must move an inertia.
+    Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies have no effect,
+    but must not be zero, because each joint must move an inertia.
     """
     model.check_no_strings("a tree with cut joints")
     n = len(model.loops)
@@ -121,10 +121,10 @@ def assemble(
 ) -> Array:
     """Return a configuration (nq,) near `guess` that closes all loops.
 
-    If there are several branches, the result is on the branch of the guess. A damped Newton method
-    with exact derivatives (Levenberg-Marquardt) minimizes the sum of squares of the closure errors.
-    The damping follows Yamashita and Fukushima 2001. With this damping, the convergence is
-    quadratic even if constraints are dependent.
+    If several assembly branches exist, the iteration converges to the branch of the guess. A damped
+    Newton method with exact derivatives (Levenberg-Marquardt) minimizes the sum of squares of the
+    closure errors. The damping follows Yamashita and Fukushima 2001. With this damping, the
+    convergence is quadratic even if constraints are dependent.
 
     Args:
         model: Model with or without loops.
@@ -213,7 +213,7 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
 
 
 def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
-    """Minimize the closure error of the cut tree (`_misfit`); return the configuration.
+    """Return the configuration of the cut tree that minimizes the closure error (`_misfit`).
 
     Only the velocity variables `free` change.
     """

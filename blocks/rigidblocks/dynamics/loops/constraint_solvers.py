@@ -4,7 +4,7 @@
 
 Each solver is a function (H, f, K, k, parent, blocks). It returns qdd (nv,) and lam (nc,). `parent`
 is the expanded parent array of the tree (`expanded_parent`), and `blocks` are the constraint rows
-of each loop. Without these arguments, a solver cannot exploit zeros. `closed_loop_dynamics` uses
+of each loop. Without these arguments, a solver does not exploit zeros. `closed_loop_dynamics` uses
 `elimination` by default.
 
 All solvers return the same qdd and lam if the constraints are independent. If some constraints are
@@ -48,7 +48,7 @@ class Front:
 
     The constraint matrix Y (n, nc) has one column per constraint and one row per coordinate with
     unit inertia. The coordinates of a front are the remaining coordinates of the fronts `sources`,
-    then the `fresh` rows of Y. The columns of the matrix M are the constraints of the loop in these
+    followed by the `fresh` rows of Y. The columns of M are the constraints of the loop in these
     coordinates. A loop uses a row of Y if a constraint of the loop has a nonzero element in it.
 
     Attributes:
@@ -78,7 +78,7 @@ class Front:
     largest: Any
 
     def is_negligible(self, c: Array, amplitude: Array, order: int) -> Array:
-        """Return a mask of the coordinates c along Q that are within their rounding errors.
+        """Return a mask of the coordinates c along Q that are within their rounding error.
 
             |c| < amplitude (s_1/s)^order / s
 
@@ -102,14 +102,14 @@ class Front:
 class RoundingBound:
     """Right-hand side k of the constraints, with the rounding errors of k and of K qd.
 
-    All fields are (nc,). The rounding errors are given for the largest constraint, which has the
-    norm s_1. For a linear combination of constraints with the norm s, the error of k is larger by
-    the factor (s_1/s)^2, and the velocity error by the factor s_1/s.
+    All fields are (nc,). The rounding errors refer to the largest constraint, which has the norm
+    s_1. For a linear combination of constraints with the norm s, the error of k is larger by the
+    factor (s_1/s)^2, and the velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
-    by the machine precision divided by s. k determines whether the mechanism passes straight
-    through the singular configuration or turns to another branch. If k is within the rounding error
-    of k, the mechanism moves straight: k counts as 0, and the velocities do not change.
+    by the machine precision divided by s. The value of k determines whether the mechanism passes
+    straight through the singular configuration or turns to another branch. If k is within its
+    rounding error, k counts as 0: the mechanism passes straight through, with unchanged velocities.
     """
 
     k: Array
@@ -283,7 +283,7 @@ def _fixed_and_free(
 
 
 def _required_coordinates(front: Front, k: Array, offset: dict[int, Any]) -> Array:
-    """Solve the constraints of a front for the coordinates of w along Q.
+    """Return the coordinates of w along Q that the constraints of a front require.
 
     `offset` contains the contribution of earlier loops to each element of w.
     """
@@ -346,8 +346,9 @@ def _remaining_basis(
     The constraints determine the components along Q (`Front`). `sizes` are the pivot norms, and
     `later_rows` the rows of Y that later loops use. If m such rows have nonzero elements in at most
     m coordinates, the basis is the null space within these coordinates (`normal_to`). Otherwise the
-    basis spans only the null-space components of the rows (`completion`). Derivatives always use
-    `normal_to`, because the direction of a zero component is not differentiable.
+    basis spans only the null-space components of the rows (`completion`). If the trace will be
+    differentiated, the function always uses `normal_to`, because the direction of a zero component
+    is not differentiable.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in later_rows.values())]
     if len(Q) - len(spare) <= len(later_rows) or for_derivatives(Q):
@@ -363,10 +364,10 @@ def _coordinates(
     fronts: list[Front],
     front_of_row: dict[int, int],
 ) -> dict[int, Array]:
-    """Return the rows of Y that are available to a new front, in coordinates of this front.
+    """Return the rows of Y for a new front, in the coordinates of this front.
 
-    The result contains the `kept` rows of the fronts `sources`, and the `fresh` rows.
-    `front_of_row` maps each row that an earlier front uses to the index of this front.
+    These rows are the `kept` rows of the fronts `sources`, and the `fresh` rows. `front_of_row`
+    maps each row that an earlier front uses to the index of this front.
     """
     sizes = [fronts[source].P.size for source in sources]
     basis = np.eye(sum(sizes) + len(fresh))
@@ -567,5 +568,5 @@ def solver(method: str) -> Solver:
 
 
 def _chain(n: int) -> tuple[int, ...]:
-    """Return the parent array of an unbranched tree of n variables, for a dense inertia."""
+    """Return the parent array of a chain of n variables, for an inertia matrix without zeros."""
     return tuple(range(-1, n - 1))

@@ -83,7 +83,7 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
 
 
 def string_places(model: Tree, string: StringConstraint) -> set[int]:
-    """Return the indices of all joints that move a point of a cable."""
+    """Return the indices of all joints that move an attachment point of a cable."""
     joints: set[int] = set()
     for body, _ in string.points:
         while body >= 0:
@@ -135,8 +135,7 @@ class LoopConstraints(NamedTuple):
 class TreeMotion(NamedTuple):
     """Motion of all bodies: Xup, motion subspaces S, velocities v, velocity-product terms a.
 
-    Xup are the transforms from the parents to the bodies, and a the velocity-product accelerations.
-    The lists are indexed by body.
+    Xup are the transforms from the parents to the bodies. The lists are indexed by body.
     """
 
     Xup: list[Any]
@@ -150,11 +149,11 @@ def loop_constraints(model: Tree, q: Array, qd: Array) -> LoopConstraints:
 
         K_l = T^T (J_s - J_p),   k_l = -T^T (a_s^vp - a_p^vp - c - v_s x v_J),   delta_l = T^T d
 
-    For loop joint l, s and p are the successor and predecessor bodies, with Jacobians J, velocities
-    v and velocity-product accelerations a^vp. T spans the constraint forces in the successor frame,
-    c is the joint bias acceleration, d the displacement across the joint, and v_J = v_s - v_p. No
-    quantity is relative to the base, so the accuracy does not decrease with the distance from the
-    base. k contains no stabilization (`baumgarte`).
+    For loop joint l, the indices s and p denote the successor and predecessor bodies, with
+    Jacobians J, velocities v and velocity-product accelerations a^vp. T spans the constraint forces
+    in the successor frame, c is the joint bias acceleration, d the displacement across the joint,
+    and v_J = v_s - v_p. No quantity is relative to the base, so the accuracy does not decrease with
+    the distance from the base. k contains no stabilization (`baumgarte`).
 
     Args:
         model: Model with loops.
@@ -191,9 +190,9 @@ def position_constraints(model: Tree, q: Array) -> LoopConstraints:
 
 
 def drift(model: Tree, q: Array) -> Array:
-    """Return the velocity errors (nc,) of the constraints at qd = 0 [rad/s, m/s].
+    """Return the velocity errors (nc,) [rad/s, m/s] of time-dependent constraints at qd = 0.
 
-    Velocities with K qd = -drift satisfy the constraints in a prescribed motion. The errors are
+    In a prescribed motion, velocities with K qd = -drift satisfy the constraints. The errors are
     zero unless the constraints depend on time (RBDA Eq 3.33).
     """
     errors: Array = np.zeros(model.nc)
@@ -376,7 +375,7 @@ def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotio
     """Evaluate a loop-closure function and its exact derivatives at y and yd.
 
     The model may have any joint types, and y and yd are floats or traced scalars. The results refer
-    to the joint velocities qd, even if these are not the derivatives of q. The function
+    to the velocity variables qd, which need not be the derivatives of q. The function
     differentiates phi, the displacement from q to gamma(y) in velocity variables. At phi = 0, qd =
     dphi/dt and qdd = d^2 phi/dt^2.
 
@@ -414,7 +413,7 @@ def _check_shapes(model: Tree, q: Array, y: Array, yd: Array) -> None:
 
 
 def object_array(values: list[Any]) -> Array:
-    """Return an array of objects, such as dual numbers."""
+    """Return a list of objects, such as dual numbers, as an object array."""
     array = np.empty(len(values), dtype=object)
     array[:] = values
     return array

@@ -149,7 +149,7 @@ def _check_constrained(model: Tree) -> None:
 
 
 def _last_component(U: Array, inverses: Array, k: Array) -> Any:
-    """Return |u_r^T k|, the magnitude of the component of k along u_r, for constraints K qdd = k.
+    """Return |u_r^T k|, the magnitude of the component of k along u_r in K qdd = k.
 
     u_r is the left singular vector of the smallest nonzero singular value of K. U contains the left
     singular vectors, and `inverses` the inverse singular values, 0 for a zero singular value.
@@ -207,7 +207,7 @@ def redundant_constraints(
 ) -> tuple[RedundantConstraint, ...]:
     """Return the redundant loop constraints at q (nq,), which other constraints imply.
 
-    The removal of these constraints does not change the motion. Among mutually dependent
+    These constraints can be removed without a change of the motion. Among mutually dependent
     constraints, the choice of the redundant constraint is arbitrary. The elimination retains the
     constraints with the largest elements (RBDA 8.8).
 
@@ -237,7 +237,7 @@ def redundant_constraints(
 def near_singular_intervals(
     t: Array, rank: Array, condition: Array
 ) -> Iterator[tuple[float, float]]:
-    """Yield the time [s] and condition number of each near-singular interval of a motion.
+    """Yield time [s] and condition number of the worst sample of each near-singular interval.
 
     A sample is nearly singular if the condition number is above 30 times the median of all samples.
     Each interval of nearly singular samples yields the sample with the largest condition number.
@@ -458,7 +458,7 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
 
 def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Return all indices that the slices with the given `numbers` contain, as one array."""
+    """Return the indices in the slices with the indices `numbers`, as one array."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
@@ -532,7 +532,7 @@ def _joints_around(model: Tree, l: int) -> list[int]:
 
 
 def _loop_opening(model: Tree, q: Array, offset: Array, rows: slice, columns: list[int]) -> float:
-    """Displace q by `offset` (nv,) and minimize the closure error of a loop; return this error.
+    """Return the smallest closure error of a loop near q, displaced by `offset` (nv,).
 
     `rows` are the constraints of the loop. The function minimizes their error by Newton steps in
     the velocity variables `columns`. The steps are perpendicular to `offset`.

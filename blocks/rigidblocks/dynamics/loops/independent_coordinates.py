@@ -143,7 +143,7 @@ class Tangent(NamedTuple):
 
 
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
-    """Return coordinates y that are the positions of selected joints, relative to q.
+    """Return the coordinates y = positions of selected joints, relative to q.
 
     Args:
         model: Model with loops.
@@ -160,8 +160,8 @@ def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) ->
 def partitioned_coordinates(model: Tree, q: ArrayLike) -> LinearCoordinates:
     """Return linear coordinates from complete pivoting of the constraint matrix K (RBDA 8.8).
 
-    The coordinates are independent joint positions relative to q (nq,). The variables of a joint
-    with a quaternion are dependent if the loops determine them.
+    The coordinates are independent joint positions relative to q (nq,). If the loops determine the
+    variables of a joint with a quaternion, these variables are dependent.
     """
     q = configuration_array(model, q)
     K, still = position_constraints(model, q).K, np.zeros(model.nc)
@@ -198,7 +198,7 @@ def coordinate_condition(model: Tree, coordinates: Coordinates, q: Array, y: Arr
     """Return the condition number of [D1 R; K], which measures the quality of the coordinates y.
 
     D1 R = dR/dq is the derivative of the coordinate equations, and K is the constraint matrix of
-    the loops. The best value is 1. If the value is infinite, y are not valid coordinates.
+    the loops. The best value is 1. If the value is infinite, the coordinates y are invalid.
 
     Args:
         model: Model with loops.

@@ -70,7 +70,7 @@ class LoopLinearization(NamedTuple):
 
 
 class Parametrization(NamedTuple):
-    """Derivatives of the variables q of the cut tree with respect to the coordinates y.
+    """Derivatives of the position variables q of the cut tree with respect to the coordinates y.
 
     Attributes:
         G: dq/dy (n, p).
@@ -158,7 +158,7 @@ def _linearize_any_joints(
 def _projection(
     H: Array, parameters: Parametrization, forces: InverseDerivatives, tau: Array
 ) -> tuple[Array, Array]:
-    """Return the matrices A (2p, 2p) and B (2p, nv) of the linear system in y.
+    """Return the state matrix A (2p, 2p) and input matrix B (2p, nv) of the linear system in y.
 
     `parameters` defines q as a function of y. `forces` contains the inverse dynamics of the tree
     and its derivatives, and tau (nv,) the joint forces.
@@ -410,7 +410,7 @@ def _operating_point(
 
 
 def _displaced_configuration(point: _Point, model: Tree, dq: Array) -> Array:
-    """Displace the operating point by dq; return q as dual numbers, with dq in the dual part."""
+    """Return the configuration at the operating point as dual numbers, with the dual part dq."""
     return integrate_unchecked(
         model, _dual(point.q, np.zeros(len(point.q))), _dual(np.zeros(len(dq)), dq)
     )

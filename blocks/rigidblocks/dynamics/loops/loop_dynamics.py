@@ -75,8 +75,8 @@ DIRECTION_ROUNDING = (
 class Geared:
     """Model with loops, and its rotor inertias and gears (`transmissions`).
 
-    A constraint counts as dependent if the component that is independent of other constraints is
-    below `tolerance`, relative to the largest constraint.
+    A constraint counts as dependent if its component that is independent of the other constraints
+    is smaller than `tolerance` times the largest constraint.
     """
 
     model: Tree
@@ -140,7 +140,7 @@ class Geared:
 
     @property
     def blocks(self) -> tuple[slice, ...]:
-        """Slices of the constraint rows of each loop, then of each gear."""
+        """Slice of the constraint rows for each loop, then for each gear."""
         nc = self.model.nc
         gears = (slice(k, k + 1) for k in range(nc, nc + self.count))
         return (*self.model.constraint_slices, *gears)
@@ -256,7 +256,7 @@ class Equations:
         return x, np.concatenate([lam, of_gears])
 
     def nearest(self, error: Array, rounding_bound: RoundingBound | None = None) -> Array:
-        """Return the smallest solution x (nv,) of K x = error in the inertia metric x^T H x."""
+        """Return the solution x (nv,) of K x = error with the smallest norm x^T H x."""
         return self.solve(np.zeros(len(self.H)), error, rounding_bound)[0]
 
 
@@ -408,7 +408,7 @@ def project(
     transmissions: Transmissions | None = None,
     tolerance: float = TOLERANCE,
 ) -> tuple[Array, Array]:
-    """Project q and qd onto the constraints, to the nearest values in the inertia metric.
+    """Project q and qd to the nearest values, in the inertia metric, that satisfy the constraints.
 
     The projection takes two Newton steps in q, both with the constraint matrix K at the initial q.
     It then projects the velocities (Spencer 2004, 3.1.3). The projection reduces a position error
@@ -448,7 +448,7 @@ def project_velocity(model: Tree, q: Array, qd: Array, tree: Tree | None = None)
 
 
 def project_energy(qd: Array, kinetic: Any, wanted: Any) -> Array:
-    """Scale the velocities qd (nv,) so that the kinetic energy becomes `wanted`.
+    """Scale the velocities qd (nv,) to the kinetic energy `wanted`.
 
     The result is nearest to qd among all velocities with this energy. This is the energy projection
     of Spencer 2004, 3.1.3, with unchanged positions. If qd satisfies the loop constraints, the
@@ -616,7 +616,7 @@ def actuated_columns(model: Tree, actuated: Iterable[str | int] | None) -> list[
 def _distribute_to_actuators(
     model: Tree, q: Array, K: Array, tau_ID: Array, columns: list[int], least_squares: bool
 ) -> LoopForces:
-    """Return forces of the actuated variables with the same effect as the forces tau_ID (nv,).
+    """Return forces of the actuated joints with the same effect as the joint forces tau_ID (nv,).
 
     `columns` contains the indices of the actuated variables, and K (nc, nv) is the constraint
     matrix at q.
@@ -654,8 +654,8 @@ def _solve_actuator_forces(
 def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
-    `loops` is the factorization of the constraints, and `zeros` their zero right-hand side (nc,).
-    If the projection is only a rounding error of `force`, the result is zero.
+    `loops` is the factorization of the constraints, and `zeros` their zero right-hand side (nc,). A
+    projection within the rounding error of `force` is set to zero.
     """
     left = solve_elimination(loops, zeros, force)[0]
     if for_derivatives(left):  # a zero effect can have a nonzero derivative

@@ -95,7 +95,7 @@ def maximal_dynamics(
     f_ext: Array | None = None,
     gravity: Array | None = None,
 ) -> MaximalMotion:
-    """Return accelerations and constraint forces from the linear system of all bodies and joints.
+    """Solve the linear system of all bodies and joints for accelerations and constraint forces.
 
     The constraints are not stabilized. If the constraints are dependent, the
     constraint forces lam are the minimum-norm solution.
@@ -130,8 +130,9 @@ def sparse_maximal_dynamics(
     and joints alternate. The cost is then proportional to the length of the chain (RBDA Fig 8.4).
 
     A negative diagonal in the constraint rows makes the system quasidefinite. It then has a
-    symmetric factorization in the order with the least fill-in. Iterative refinement removes the
-    error of this diagonal. If constraints are dependent, the result has the smallest joint forces.
+    symmetric factorization for every pivot order, so the order with the least fill-in is possible.
+    Iterative refinement removes the error of this diagonal. If constraints are dependent, the
+    result has the smallest joint forces.
 
     Raises:
         ImportError: scipy is not installed.
@@ -252,8 +253,8 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
 def factorization(W: Any, softness: Array) -> Any:
     """Return the SuperLU factors of W - diag(softness).
 
-    A quasidefinite matrix allows any order of the pivots (Vanderbei 1995). The function uses the
-    order with the least fill-in.
+    A quasidefinite matrix has a factorization for every pivot order (Vanderbei 1995). The function
+    uses the order with the least fill-in.
     """
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
