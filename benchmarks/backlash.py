@@ -1,4 +1,4 @@
-"""Backlash without damping: the change of the energy in a million tooth contacts.
+"""Energy error of an undamped gearbox with backlash in a million tooth contacts.
 
 A rotor and a disc turn freely, and the teeth of the gearbox between them collide. The teeth are
 elastic without damping, so the relative motion is periodic. Each half period consists of the flight

@@ -107,7 +107,7 @@ class Peer:
             self._library.free_peer(peer)
 
     def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
-        """Return a function that makes `calls` calls; w is qdd for rnea, otherwise joint forces."""
+        """Return a function that calls an algorithm `calls` times with the state of the peer."""
         number = ALGORITHMS.index(algorithm)
         return partial(self._library.repeat_peer, self._peer, number, calls)
 

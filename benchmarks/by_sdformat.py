@@ -83,7 +83,7 @@ def library() -> ctypes.CDLL:
 
 @dataclass
 class LinkOfPeer:
-    """Link in libsdformat: pose and inertia in model coordinates, and the switch of gravity."""
+    """Link in libsdformat: pose and inertia in model coordinates, and its gravity flag."""
 
     pose: Any
     inertia: Any
@@ -94,8 +94,8 @@ class LinkOfPeer:
 class JointOfPeer:
     """Joint in libsdformat: pose in model coordinates, and one row (11,) for each axis.
 
-    A row contains the axis in joint coordinates, the lower and upper limit, the limits of velocity
-    and effort, damping, friction, stiffness and rest position.
+    A row contains the axis in joint coordinates, the lower and upper position limits, the velocity
+    and effort limits, damping, friction, stiffness and rest position.
     """
 
     kind: str
@@ -310,7 +310,7 @@ NAMES = ("lower", "upper", "velocity", "effort", "damping", "friction", "stiffne
 
 
 def sdf_difference(path: Path, peer_path: Path | None = None, *, floating: bool = False) -> str:
-    """Compare a SDF file with libsdformat; return "equal" or the first difference.
+    """Compare an SDF file with libsdformat; return "equal" or the first difference.
 
     Args:
         path: The file.

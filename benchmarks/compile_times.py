@@ -124,7 +124,7 @@ def empty_cache() -> Iterator[None]:
         yield
 
 
-def taken(call: Callable[[], object]) -> Times:
+def measure_call(call: Callable[[], object]) -> Times:
     """Return the CPU times of this process and of its compilers for a call, with an empty cache."""
     with empty_cache():
         begin, children = time.process_time(), of_children()
@@ -163,13 +163,13 @@ def of_robot(path: Path) -> Row | None:
         model = robot.model
         loops = f", {len(model.loops)} loops" * bool(model.loops)
         calls = first_calls(model, described_plant(robot))
-        return Row(path.stem + loops, model.nv, tuple(map(taken, calls)))
+        return Row(path.stem + loops, model.nv, tuple(map(measure_call, calls)))
 
 
 def of_four_bars() -> Row:
     mechanism = n_four_bar(40)
     calls = first_calls(mechanism.model, ClosedLoopPlant(*mechanism))
-    return Row(FOUR_BARS, mechanism.model.nv, tuple(map(taken, calls)))
+    return Row(FOUR_BARS, mechanism.model.nv, tuple(map(measure_call, calls)))
 
 
 def of_fmu(robot: Path) -> Times:

@@ -76,7 +76,7 @@ def seconds(call: Callable[[], object], number: int, repeat: int) -> float:
     return min(timeit.repeat(call, number=number, repeat=repeat, timer=process_time)) / number
 
 
-def exact(problems: Sequence[Problem]) -> None:
+def print_pivoting(problems: Sequence[Problem]) -> None:
     """Print the times of the pivoting solver."""
     frictionless = [
         1e3 * seconds(lambda p=p: complementarity(p.M[:24, :24], p.d[:24]), 5, 5) for p in problems
@@ -102,7 +102,7 @@ def exact(problems: Sequence[Problem]) -> None:
     )
 
 
-def swept(problems: Sequence[Problem], cone: bool) -> None:
+def print_sweeps(problems: Sequence[Problem], cone: bool) -> None:
     """Print time and residual of the Gauss-Seidel sweeps, with a cold and with a warm start."""
     solve = compiled_sweeps(24, 24, SWEEPS, cone)
     times, left, warm = [], [], []
@@ -126,9 +126,9 @@ def main() -> None:
     print(
         f"24 contacts of a quadruped, {STATES} states; residuals in units of the largest velocity"
     )
-    exact(problems)
-    swept(problems, cone=False)
-    swept(problems, cone=True)
+    print_pivoting(problems)
+    print_sweeps(problems, cone=False)
+    print_sweeps(problems, cone=True)
 
 
 if __name__ == "__main__":

@@ -13,12 +13,12 @@ from contact_laws import (
     Iterate,
     Local,
     Start,
-    begun,
     gram_work,
     local,
-    moved,
-    on_cone,
-    on_disc,
+    project_to_cone,
+    project_to_disc,
+    start_impulses,
+    velocities_after,
 )
 from scipy.optimize import brentq
 from scipy.sparse import csc_array, csr_array, eye_array
@@ -49,7 +49,7 @@ def scaled(problem: Problem) -> Scaled:
 
 
 def iterate(problem: Problem, work: float, p: np.ndarray, rho: float | None = None) -> Iterate:
-    return Iterate(work, p, moved(problem, p), rho)
+    return Iterate(work, p, velocities_after(problem, p), rho)
 
 
 def largest_eigenvalue(Y: csr_array, rounds: int = POWERS) -> float:
@@ -68,10 +68,10 @@ def de_saxce(u: np.ndarray, mu: float) -> np.ndarray:
 
 
 def projected(problem: Problem, x: np.ndarray) -> np.ndarray:
-    return on_cone(x.reshape(-1, 3), problem.mu).ravel()
+    return project_to_cone(x.reshape(-1, 3), problem.mu).ravel()
 
 
-class Damped(NamedTuple):
+class RegularizedSolver(NamedTuple):
     """Solver that multiplies by (Y Y^T + c I)^-1, with a factorization of c I + Y^T Y."""
 
     Y: csr_array
@@ -79,14 +79,14 @@ class Damped(NamedTuple):
     factor: Factor
 
     @classmethod
-    def of(cls, Y: csr_array, c: float) -> "Damped":
+    def of(cls, Y: csr_array, c: float) -> "RegularizedSolver":
         return cls(Y, c, Factor.of(csc_array(c * eye_array(Y.shape[1]) + Y.T @ Y)))
 
     def solve(self, r: np.ndarray) -> np.ndarray:
         return (r - self.Y @ self.factor.solve(self.Y.T @ r)) / self.c
 
 
-class Split(NamedTuple):
+class AdmmState(NamedTuple):
     """State of ADMM: free impulses x, impulses y in the cones, and multipliers z (velocities)."""
 
     x: np.ndarray
@@ -94,16 +94,18 @@ class Split(NamedTuple):
     z: np.ndarray
 
 
-def split_step(problem: Problem, damped: Damped, b: np.ndarray, was: Split, step: float) -> Split:
+def admm_step(
+    problem: Problem, damped: RegularizedSolver, b: np.ndarray, was: AdmmState, step: float
+) -> AdmmState:
     """Return the next state of ADMM with the penalty `step`."""
     pull = step * was.y + PROXIMAL * was.x + was.z - b - de_saxce(was.z, problem.mu)
     x = damped.solve(pull)
     y = projected(problem, x - was.z / step)
-    return Split(x, y, was.z - step * (x - y))
+    return AdmmState(x, y, was.z - step * (x - y))
 
 
-def balanced(rho: float, factor: float, was: Split, now: Split) -> float:
-    """Return the penalty, adapted if the primal or dual residual is ten times the other one."""
+def adapt_penalty(rho: float, factor: float, was: AdmmState, now: AdmmState) -> float:
+    """Return the penalty, adapted if the primal and the dual residual differ by a factor of ten."""
     primal = np.abs(now.x - now.y).max()
     dual = np.abs(PROXIMAL * (now.x - was.x) + TAU * rho * (now.y - was.y)).max()
     if primal > RATIO * dual:
@@ -118,18 +120,21 @@ def admm(problem: Problem, start: Start) -> Iterator[Iterate]:
     (L / m)^0.05 adapt the penalty to the primal and dual residuals.
     """
     Y, b, scale = scaled(problem)
-    largest, x = largest_eigenvalue(Y), (begun(problem, start) / scale).ravel()
+    largest, x = largest_eigenvalue(Y), (start_impulses(problem, start) / scale).ravel()
     condition, z = largest / PROXIMAL, Y @ (Y.T @ x) + b
     rho = np.sqrt(largest * PROXIMAL) * condition**POWER if start is None else start.rho
-    now, damped = Split(x, x, z + de_saxce(z, problem.mu)), Damped.of(Y, PROXIMAL + TAU * rho)
+    now, damped = (
+        AdmmState(x, x, z + de_saxce(z, problem.mu)),
+        RegularizedSolver.of(Y, PROXIMAL + TAU * rho),
+    )
     work = (POWERS + 1) * problem.unit + gram_work(problem) + damped.factor.work
     while True:
-        was, now = now, split_step(problem, damped, b, now, TAU * rho)
+        was, now = now, admm_step(problem, damped, b, now, TAU * rho)
         work += problem.unit + damped.factor.solve_work + 8 * x.size
         yield iterate(problem, work, now.y.reshape(-1, 3) * scale, rho)
-        new = balanced(rho, condition**FACTOR, was, now)
+        new = adapt_penalty(rho, condition**FACTOR, was, now)
         if new != rho:
-            rho, damped = new, Damped.of(Y, PROXIMAL + TAU * new)
+            rho, damped = new, RegularizedSolver.of(Y, PROXIMAL + TAU * new)
             work += damped.factor.work
 
 
@@ -142,7 +147,7 @@ class Descent(NamedTuple):
     tries: int
 
 
-def descended(
+def gradient_step(
     problem: Problem, G: Callable[[np.ndarray], np.ndarray], b: np.ndarray, y: np.ndarray,
     Gy: np.ndarray, L: float
 ) -> Descent:  # fmt: skip
@@ -158,18 +163,18 @@ def descended(
 
 
 def apgd(problem: Problem, start: Start) -> Iterator[Iterate]:
-    """Yield the iterates of APGD with backtracking; a momentum that points uphill restarts it."""
+    """Yield the iterates of APGD with backtracking and adaptive restart of the momentum."""
     Y, b, scale = scaled(problem)
 
     def G(x: np.ndarray) -> np.ndarray:
         return Y @ (Y.T @ x)
 
-    x = y = (begun(problem, start) / scale).ravel()
+    x = y = (start_impulses(problem, start) / scale).ravel()
     Gx = Gy = G(x)
     L, theta = np.linalg.norm(G(x - 1.0)) / np.linalg.norm(x - 1.0), 1.0
     work = 2.0 * problem.unit
     while True:
-        found, gradient = descended(problem, G, b, y, Gy, L), Gy + b
+        found, gradient = gradient_step(problem, G, b, y, Gy, L), Gy + b
         next_theta = 0.5 * theta * (np.sqrt(theta**2 + 4.0) - theta)
         beta = theta * (1.0 - theta) / (theta**2 + next_theta)
         if gradient @ (found.x - x) > 0.0:
@@ -180,31 +185,31 @@ def apgd(problem: Problem, start: Start) -> Iterator[Iterate]:
         yield iterate(problem, work, x.reshape(-1, 3) * scale)
 
 
-class Softness(NamedTuple):
+class Compliance(NamedTuple):
     """Compliance (n,) along the normals and along the tangents."""
 
     along: np.ndarray
     across: np.ndarray
 
 
-def softness(here: Local, part: float = 1.0) -> Softness:
-    """Return SAP's near-rigid compliance for `part` times the mean mobility of each contact."""
+def sap_compliance(here: Local, part: float = 1.0) -> Compliance:
+    """Return SAP's near-rigid compliance for the fraction `part` of the mean mobilities."""
     mean = part * np.linalg.norm(here.W, axis=(1, 2)) / 3
-    return Softness(NEAR_RIGID**2 / (4 * np.pi**2) * mean, SIGMA * mean)
+    return Compliance(NEAR_RIGID**2 / (4 * np.pi**2) * mean, SIGMA * mean)
 
 
-def soft_impulses(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
+def compliant_impulses(problem: Problem, R: Compliance, u: np.ndarray) -> np.ndarray:
     """Return the projection of -R^-1 u onto the cone in the norm of R."""
     y = -u / np.column_stack([R.along, R.across, R.across])
     mu, hat = problem.mu, problem.mu * R.across / R.along
     length = np.linalg.norm(y[:, 1:], axis=1)
     sliding = np.maximum(y[:, 0] + hat * length, 0.0) / (1 + mu * hat)
     normal = np.where(length <= mu * y[:, 0], y[:, 0], sliding)
-    return np.column_stack([normal, on_disc(y[:, 1:], mu * normal)])
+    return np.column_stack([normal, project_to_disc(y[:, 1:], mu * normal)])
 
 
-def soft_slopes(problem: Problem, R: Softness, u: np.ndarray) -> np.ndarray:
-    """Return the negative derivative (n, 3, 3) of the compliant impulses by u."""
+def compliance_jacobian(problem: Problem, R: Compliance, u: np.ndarray) -> np.ndarray:
+    """Return the negative Jacobian (n, 3, 3) of the compliant impulses with respect to u."""
     inverse = 1.0 / np.column_stack([R.along, R.across, R.across])
     y, mu, hat = -u * inverse, problem.mu, problem.mu * R.across / R.along
     length = np.linalg.norm(y[:, 1:], axis=1)
@@ -231,7 +236,7 @@ def blocks_times(blocks: np.ndarray, Y: csr_array) -> csr_array:
     return csr_array((blocks.ravel(), (i.ravel(), j.ravel())), shape=(3 * n, 3 * n)) @ Y
 
 
-def lowest(slope: Callable[[float], float]) -> tuple[float, int]:
+def bracketed_root(slope: Callable[[float], float]) -> tuple[float, int]:
     """Return the root of an increasing function, at most LONGEST, and the number of evaluations."""
     if slope(LONGEST) <= 0.0:
         return LONGEST, 1
@@ -246,48 +251,48 @@ def sap(problem: Problem, start: Start, part: float = 1.0) -> Iterator[Iterate]:
 
     The line search is exact. The start is the velocity of the previous step or the free velocity.
     """
-    Y, R, work = problem.Y, softness(local(problem), part), 0.0
+    Y, R, work = problem.Y, sap_compliance(local(problem), part), 0.0
     z = problem.z_free if start is None else start.z
     while True:
         u = problem.velocities(z)
-        p = soft_impulses(problem, R, u)
+        p = compliant_impulses(problem, R, u)
         yield Iterate(work, p, z)
-        H = eye_array(len(z)) + Y.T @ blocks_times(soft_slopes(problem, R, u), Y)
+        H = eye_array(len(z)) + Y.T @ blocks_times(compliance_jacobian(problem, R, u), Y)
         factor = Factor.of(csc_array(H))
-        dz = factor.solve(moved(problem, p) - z)
+        dz = factor.solve(velocities_after(problem, p) - z)
         du = (Y @ dz).reshape(-1, 3)
 
         def slope(a: float, z=z, u=u, dz=dz, du=du) -> float:
-            pushed = np.sum(soft_impulses(problem, R, u + a * du) * du)
+            pushed = np.sum(compliant_impulses(problem, R, u + a * du) * du)
             return float(dz @ (z + a * dz - problem.z_free) - pushed)
 
-        length, calls = lowest(slope)
+        length, calls = bracketed_root(slope)
         z = z + length * dz
         work += gram_work(problem) + factor.work + factor.solve_work + problem.unit
         work += calls * 5 * p.size
 
 
 class Nonsmooth(NamedTuple):
-    """Alart and Curnier's function F (n, 3) [N s], and its derivatives by u and p (n, 3, 3)."""
+    """Alart and Curnier's function F (n, 3) [N s], and its Jacobians (n, 3, 3) for u and p."""
 
     F: np.ndarray
     by_u: np.ndarray
     by_p: np.ndarray
 
 
-def rates(here: Local) -> np.ndarray:
+def impulse_rates(here: Local) -> np.ndarray:
     """Return the impulses (n, 3) per unit of velocity."""
     return np.column_stack([here.along, here.across, here.across])
 
 
-def on_half_line_and_disc(x: np.ndarray, mu: float) -> np.ndarray:
+def project_to_half_line_and_disc(x: np.ndarray, mu: float) -> np.ndarray:
     """Project x (n, 3): normals to [0, inf), tangents to the disc of radius mu times the normal."""
     normal = np.maximum(x[:, 0], 0.0)
-    return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
+    return np.column_stack([normal, project_to_disc(x[:, 1:], mu * normal)])
 
 
-def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
-    """Return the derivative (n, 3, 3) of `on_half_line_and_disc`."""
+def projection_jacobian(x: np.ndarray, mu: float) -> np.ndarray:
+    """Return the derivative (n, 3, 3) of `project_to_half_line_and_disc`."""
     presses, length = x[:, 0] > 0.0, np.linalg.norm(x[:, 1:], axis=1)
     slides = length > mu * np.maximum(x[:, 0], 0.0)
     safe = np.where(slides, length, 1.0)[:, None]
@@ -301,15 +306,15 @@ def kept_of(x: np.ndarray, mu: float) -> np.ndarray:
 
 
 def alart_curnier(problem: Problem, here: Local, p: np.ndarray, u: np.ndarray) -> Nonsmooth:
-    """Return F = p - proj(p - rate u) and its derivatives; proj is `on_half_line_and_disc`."""
-    x = p - rates(here) * u
-    kept = kept_of(x, problem.mu)
-    F = p - on_half_line_and_disc(x, problem.mu)
-    return Nonsmooth(F, kept * rates(here)[:, None], np.eye(3) - kept)
+    """Return F = p - proj(p - rate u), with `project_to_half_line_and_disc`, and its Jacobians."""
+    x = p - impulse_rates(here) * u
+    kept = projection_jacobian(x, problem.mu)
+    F = p - project_to_half_line_and_disc(x, problem.mu)
+    return Nonsmooth(F, kept * impulse_rates(here)[:, None], np.eye(3) - kept)
 
 
 def armijo(misfit: Callable[[float], float]) -> tuple[float, int]:
-    """Return the longest of 1, 1/2, ... with sufficient decrease, and the number of evaluations."""
+    """Return the step length 1, 1/2, ... of Armijo's rule, and the number of evaluations."""
     before, length, calls = misfit(0.0), 1.0, 2
     while misfit(length) > (1 - 2 * ARMIJO * length) * before and length > SHORTEST:
         length, calls = length / 2, calls + 1
@@ -342,14 +347,14 @@ def newton(problem: Problem, start: Start) -> Iterator[Iterate]:
 
     The line search decreases the sum of the squared residuals, expressed as velocities.
     """
-    here, work, p = local(problem), 0.0, begun(problem, start)
+    here, work, p = local(problem), 0.0, start_impulses(problem, start)
     while True:
-        u = problem.velocities(moved(problem, p))
+        u = problem.velocities(velocities_after(problem, p))
         dp, du, more = direction(problem, alart_curnier(problem, here, p, u))
 
         def misfit(a: float, p=p, u=u, dp=dp, du=du) -> float:
             F = alart_curnier(problem, here, p + a * dp, u + a * du).F
-            return float(np.sum((F / rates(here)) ** 2))
+            return float(np.sum((F / impulse_rates(here)) ** 2))
 
         length, calls = armijo(misfit)
         p, work = p + length * dp, work + more + 5 * p.size * calls

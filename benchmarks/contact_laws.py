@@ -37,51 +37,56 @@ def local(problem: Problem) -> Local:
     return Local(W, 1.0 / W[:, 0, 0], 1.0 / np.linalg.eigvalsh(W[:, 1:, 1:])[:, -1])
 
 
-def moved(problem: Problem, p: np.ndarray) -> np.ndarray:
+def velocities_after(problem: Problem, p: np.ndarray) -> np.ndarray:
     """Return z = z_free + Y^T p."""
     return problem.z_free + problem.Y.T @ p.ravel()
 
 
-def begun(problem: Problem, start: Start) -> np.ndarray:
+def start_impulses(problem: Problem, start: Start) -> np.ndarray:
     """Return the impulses (n, 3) of a start, or zeros if `start` is None."""
     return np.zeros((problem.n, 3)) if start is None else start.p
 
 
-def on_disc(t: np.ndarray, limit: np.ndarray) -> np.ndarray:
+def project_to_disc(t: np.ndarray, limit: np.ndarray) -> np.ndarray:
     """Limit the lengths of the vectors t (n, 2) to the limits (n,)."""
     length = np.linalg.norm(t, axis=1)
     return t * np.divide(limit, length, out=np.ones_like(length), where=length > limit)[:, None]
 
 
-def on_cone(x: np.ndarray, mu: float) -> np.ndarray:
+def project_to_cone(x: np.ndarray, mu: float) -> np.ndarray:
     """Return the projection of x (n, 3) onto Coulomb's cone."""
     n, length = x[:, 0], np.linalg.norm(x[:, 1:], axis=1)
     normal = np.where(length <= mu * n, n, np.maximum(n + mu * length, 0.0) / (1 + mu * mu))
-    return np.column_stack([normal, on_disc(x[:, 1:], mu * normal)])
+    return np.column_stack([normal, project_to_disc(x[:, 1:], mu * normal)])
 
 
-def coulomb(problem: Problem, here: Local, now: Iterate) -> float:
+def coulomb_residual(problem: Problem, here: Local, now: Iterate) -> float:
     """Return the residual velocity of Signorini's and Coulomb's laws, as in `contact_residual`.
 
     The residual is relative to the fastest free velocity.
     """
-    p, u = now.p, problem.velocities(moved(problem, now.p))
+    p, u = now.p, problem.velocities(velocities_after(problem, now.p))
     normal = np.abs(np.minimum(u[:, 0], p[:, 0] / here.along))
-    slid = on_disc(p[:, 1:] - here.across[:, None] * u[:, 1:], problem.mu * np.maximum(p[:, 0], 0))
+    slid = project_to_disc(
+        p[:, 1:] - here.across[:, None] * u[:, 1:], problem.mu * np.maximum(p[:, 0], 0)
+    )
     across = np.linalg.norm(slid - p[:, 1:], axis=1) / here.across
     return float(max(normal.max(), across.max()) / problem.fastest)
 
 
-def convex(problem: Problem, here: Local, now: Iterate) -> float:
+def convex_residual(problem: Problem, here: Local, now: Iterate) -> float:
     """Return the residual of the convex law: u lies in the dual cone and is orthogonal to p."""
-    u, rate = problem.velocities(moved(problem, now.p)), np.minimum(here.along, here.across)
-    step = on_cone(now.p - rate[:, None] * u, problem.mu) - now.p
+    u, rate = (
+        problem.velocities(velocities_after(problem, now.p)),
+        np.minimum(here.along, here.across),
+    )
+    step = project_to_cone(now.p - rate[:, None] * u, problem.mu) - now.p
     return float((np.linalg.norm(step, axis=1) / rate).max() / problem.fastest)
 
 
-def soft(problem: Problem, _: Local, now: Iterate) -> float:
+def compliant_residual(problem: Problem, _: Local, now: Iterate) -> float:
     """Return the residual velocity of SAP's law, relative to the fastest free velocity."""
-    off = problem.Y @ (now.z - moved(problem, now.p))
+    off = problem.Y @ (now.z - velocities_after(problem, now.p))
     return float(np.linalg.norm(off.reshape(-1, 3), axis=1).max() / problem.fastest)
 
 

@@ -154,7 +154,7 @@ def table(m: float, side: int, leg: float) -> Problem:
     return at_rest((*legs, Body(Box((2.0, 2.0, 0.1)), m, (0, 0, 0.55))))
 
 
-def held(n: int, m: float) -> Problem:
+def pushed_row(n: int, m: float) -> Problem:
     """Return a row of 1 kg boxes on a slope; a box of mass m leans on the row from uphill.
 
     A wall holds the lowest box; without the wall the boxes would slide.
@@ -201,24 +201,30 @@ def ladder(part: float, mu: float = 0.3, L: float = 1.0, t: float = 0.05) -> Pro
     permits. The tangent of the largest angle is (2 mu L + (1 + mu^2) t) / ((1 - mu^2) L).
     """
     angle, T = part * np.arctan2(2 * mu * L + (1 + mu**2) * t, (1 - mu**2) * L), 0.4
-    fall = solve_ivp(lambda _, y: (y[1], leaning(y[0], y[1], L, t, mu)), (0, T), (angle, 0.0),
-                     rtol=1e-11, atol=1e-12, dense_output=True).sol  # fmt: skip
+    fall = solve_ivp(
+        lambda _, y: (y[1], ladder_acceleration(y[0], y[1], L, t, mu)),
+        (0, T),
+        (angle, 0.0),
+        rtol=1e-11,
+        atol=1e-12,
+        dense_output=True,
+    ).sol
     turn = (np.cos(angle / 2), 0.0, np.sin(angle / 2), 0.0)
-    board = Body(Box((t, 0.3, L)), 1.0, tuple(middle(angle, L, t)), turn)
+    board = Body(Box((t, 0.3, L)), 1.0, tuple(ladder_centre(angle, L, t)), turn)
     return at_rest((board,), mu)._replace(
-        exact=lambda time: middle(fall(time)[0] if part > 1.0 else angle, L, t)[None],
+        exact=lambda time: ladder_centre(fall(time)[0] if part > 1.0 else angle, L, t)[None],
         T=T,
         ground=pit(0.0, ((-1, 0),)),
     )
 
 
-def middle(angle: float, L: float, t: float) -> np.ndarray:
+def ladder_centre(angle: float, L: float, t: float) -> np.ndarray:
     """Return the centre of mass of a ladder with its foot on z = 0 and its top on x = 0."""
     c, s = np.cos(angle) / 2, np.sin(angle) / 2
     return np.array([-t * c - L * s, 0.0, t * s + L * c])
 
 
-def leaning(angle: float, w: float, L: float, t: float, mu: float) -> float:
+def ladder_acceleration(angle: float, w: float, L: float, t: float, mu: float) -> float:
     """Return the angular acceleration of a ladder that slides on the floor and down the wall.
 
     The Newton-Euler equations include the specific forces N of the floor and F of the wall.
@@ -239,7 +245,7 @@ PROBLEMS: dict[str, Callable[[], Problem]] = {
     "15 logs between walls": lambda: logs(5),
     "55 cannonballs in a pit": lambda: cannonballs(5),
     "plate of 1,000 kg on 36 legs of 0.1 kg": lambda: table(1e3, 6, 0.1),
-    "1,000 kg on a slope against 10 boxes of 1 kg": lambda: held(10, 1e3),
+    "1,000 kg on a slope against 10 boxes of 1 kg": lambda: pushed_row(10, 1e3),
     "box on a slope, 0.99 of the friction angle": lambda: on_a_slope(0.99),
     "box on a slope, 1.01 of the friction angle": lambda: on_a_slope(1.01),
     "plank of 1,000 kg on rollers of 0.1 kg": lambda: on_rollers(1e3, 0.1),

@@ -9,7 +9,16 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
-from contact_laws import Factor, Iterate, Local, Start, begun, gram_work, local, moved
+from contact_laws import (
+    Factor,
+    Iterate,
+    Local,
+    Start,
+    gram_work,
+    local,
+    start_impulses,
+    velocities_after,
+)
 from scipy.sparse import csc_array, eye_array
 from solver_problems import Problem
 
@@ -34,7 +43,7 @@ Turn = Callable[[int, Sweep], Found]
 
 
 class Rows(NamedTuple):
-    """Column indices of each contact in Y, its rows (3, m), and the least normal velocity."""
+    """Column indices of each contact in Y, its rows (3, m), and the minimum normal velocity."""
 
     at: list[np.ndarray]
     Y: list[np.ndarray]
@@ -50,19 +59,21 @@ def rows_of(problem: Problem) -> Rows:
     return Rows(at, Y, problem.least[::3])
 
 
-def first(problem: Problem, p: np.ndarray) -> Sweep:
+def initial_sweep(problem: Problem, p: np.ndarray) -> Sweep:
     """Return the state before the first sweep."""
-    return Sweep(p, moved(problem, p), problem.mu * p[:, 0], np.inf)
+    return Sweep(p, velocities_after(problem, p), problem.mu * p[:, 0], np.inf)
 
 
-def unlimited(here: Local, k: int, p: np.ndarray, u: np.ndarray) -> np.ndarray:
+def impulse_without_limit(here: Local, k: int, p: np.ndarray, u: np.ndarray) -> np.ndarray:
     """Return the next impulse of contact k without the friction limit."""
     normal = max(p[0] - here.along[k] * u[0], 0.0)
     slip = u[1:] + here.W[k, 1:, 0] * (normal - p[0])
     return np.array([normal, *(p[1:] - here.across[k] * slip)])
 
 
-def swept(problem: Problem, here: Local, rows: Rows, was: Sweep, following: float = 1.0) -> Sweep:
+def gauss_seidel_sweep(
+    problem: Problem, here: Local, rows: Rows, was: Sweep, following: float = 1.0
+) -> Sweep:
     """Return the state after a Gauss-Seidel sweep over all contacts.
 
     The friction limit follows the normal impulse with the relaxation factor `following`, as in
@@ -72,7 +83,7 @@ def swept(problem: Problem, here: Local, rows: Rows, was: Sweep, following: floa
     for k, (at, Y) in enumerate(zip(rows.at, rows.Y, strict=True)):
         u = Y @ z[at]
         u[0] -= rows.least[k]
-        new = unlimited(here, k, p[k], u)
+        new = impulse_without_limit(here, k, p[k], u)
         limit[k] += following * (problem.mu * new[0] - limit[k])
         length = np.hypot(new[1], new[2])
         if length > limit[k]:
@@ -88,13 +99,13 @@ def swept(problem: Problem, here: Local, rows: Rows, was: Sweep, following: floa
 def gauss_seidel(problem: Problem, start: Start) -> Iterator[Iterate]:
     """Yield the iterates of plain Gauss-Seidel sweeps."""
     here, rows, work = local(problem), rows_of(problem), 0
-    now = first(problem, begun(problem, start))
+    now = initial_sweep(problem, start_impulses(problem, start))
     while True:
-        now, work = swept(problem, here, rows, now), work + problem.unit
+        now, work = gauss_seidel_sweep(problem, here, rows, now), work + problem.unit
         yield Iterate(work, now.p, now.z)
 
 
-class Way(NamedTuple):
+class SearchDirection(NamedTuple):
     """Search direction: impulses, velocities, and the squared length of the last step."""
 
     p: np.ndarray
@@ -102,11 +113,13 @@ class Way(NamedTuple):
     squared: float
 
 
-def no_way(now: Sweep) -> Way:
-    return Way(0.0 * now.p, 0.0 * now.z, 0.0)
+def no_way(now: Sweep) -> SearchDirection:
+    return SearchDirection(0.0 * now.p, 0.0 * now.z, 0.0)
 
 
-def gone_on(way: Way, was: Sweep, after: Sweep) -> tuple[Way, Sweep]:
+def extrapolate_sweep(
+    way: SearchDirection, was: Sweep, after: Sweep
+) -> tuple[SearchDirection, Sweep]:
     """Extrapolate a sweep along the conjugate direction of the previous sweeps.
 
     `extrapolate_sweep` of c/contact/contact_solver.h does the same.
@@ -115,7 +128,7 @@ def gone_on(way: Way, was: Sweep, after: Sweep) -> tuple[Way, Sweep]:
     squared = float(np.sum(step * step))
     kept = squared / way.squared if 0.0 < way.squared >= squared else 0.0
     now = after._replace(p=after.p + kept * way.p, z=after.z + kept * way.z)
-    return Way(kept * way.p + step, kept * way.z + z_step, squared), now
+    return SearchDirection(kept * way.p + step, kept * way.z + z_step, squared), now
 
 
 def conjugate(problem: Problem, start: Start) -> Iterator[Iterate]:
@@ -123,23 +136,29 @@ def conjugate(problem: Problem, start: Start) -> Iterator[Iterate]:
     return (of_trees if problem.tree else of_free_bodies)(problem, start)
 
 
-def never(_: int, __: Sweep) -> Found:
+def no_direct_solution(_: int, __: Sweep) -> Found:
     """Return None, so that the solver uses no direct solution."""
     return None
 
 
-def of_free_bodies(problem: Problem, start: Start, together: Turn = never) -> Iterator[Iterate]:
+def of_free_bodies(
+    problem: Problem, start: Start, together: Turn = no_direct_solution
+) -> Iterator[Iterate]:
     """Sweep over free bodies; if many sweeps do not halve the residual, relax the friction bounds.
 
     `rb_free_solver_relax` of c/contact/free_body_solver.h uses the same rule. After each sweep, a
     solution of `together` may replace the state.
     """
-    here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
+    here, rows, now = (
+        local(problem),
+        rows_of(problem),
+        initial_sweep(problem, start_impulses(problem, start)),
+    )
     way, last, following, sweeps, work = no_way(now), np.inf, 1.0, 0, 0.0
-    much = CIRCLING * max(enough(problem), LATER * problem.moving)
+    much = CIRCLING * max(sweep_tolerance(problem), LATER * problem.moving)
     while True:
-        after = swept(problem, here, rows, now, following)
-        sweeps, work = sweeps + 1, work + cost(problem)
+        after = gauss_seidel_sweep(problem, here, rows, now, following)
+        sweeps, work = sweeps + 1, work + sweep_work(problem)
         yield Iterate(work, after.p, after.z)
         if sweeps % PATIENT == 0:
             if after.change > max(0.5 * last, much):
@@ -147,22 +166,22 @@ def of_free_bodies(problem: Problem, start: Start, together: Turn = never) -> It
             last = after.change
         found = together(sweeps, after)
         if found is None:
-            way, now = gone_on(way, now, after)
+            way, now = extrapolate_sweep(way, now, after)
         else:
             now, way, work = found[0], no_way(after), work + found[1]
 
 
-def enough(problem: Problem) -> float:
+def sweep_tolerance(problem: Problem) -> float:
     """Return the tolerance of the velocity change in the last sweep [m/s]."""
     return ENOUGH * problem.fastest
 
 
-def moves(problem: Problem) -> bool:
+def has_fast_bodies(problem: Problem) -> bool:
     """Return True if bodies move so fast that a larger tolerance applies after many sweeps."""
-    return LATER * problem.moving > enough(problem)
+    return LATER * problem.moving > sweep_tolerance(problem)
 
 
-def cost(problem: Problem) -> float:
+def sweep_work(problem: Problem) -> float:
     """Return the multiply-adds of a sweep and its extrapolation."""
     return problem.unit + 2.0 * sum(problem.Y.shape)
 
@@ -172,22 +191,26 @@ def of_trees(problem: Problem, start: Start) -> Iterator[Iterate]:
 
     `rb_solve_impulses` of c/contact/contact_solver.h uses the same order.
     """
-    here, rows, now = local(problem), rows_of(problem), first(problem, begun(problem, start))
-    now, work, early = held(problem, here, now)
+    here, rows, now = (
+        local(problem),
+        rows_of(problem),
+        initial_sweep(problem, start_impulses(problem, start)),
+    )
+    now, work, early = loaded_contact_solution(problem, here, now)
     way, sweeps = no_way(now), 0
     while True:
-        after = swept(problem, here, rows, now)
-        sweeps, work = sweeps + 1, work + cost(problem)
+        after = gauss_seidel_sweep(problem, here, rows, now)
+        sweeps, work = sweeps + 1, work + sweep_work(problem)
         yield Iterate(work, after.p, after.z)
         done = False
         if (sweeps == 1 and not early) or sweeps == 7:
-            after, more, done = held(problem, here, after)
+            after, more, done = loaded_contact_solution(problem, here, after)
             work += more
-        way, now = (no_way(after), after) if done else gone_on(way, now, after)
+        way, now = (no_way(after), after) if done else extrapolate_sweep(way, now, after)
 
 
-def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]:
-    """Solve all pressing and sticking contacts directly, with a compliance applied twice.
+def loaded_contact_solution(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]:
+    """Solve all loaded contacts directly, with two proximal iterations of a small compliance.
 
     Returns the state, the multiply-adds, and True if the contact modes stay valid, as in
     c/contact/contact_solver.h.
@@ -198,22 +221,23 @@ def held(problem: Problem, here: Local, now: Sweep) -> tuple[Sweep, float, bool]
     sticks = presses & (np.linalg.norm(p[:, 1:], axis=1) < (1 - 1e-9) * problem.mu * p[:, 0])
     mobile = np.einsum("kii->ki", here.W)
     stiff = np.column_stack([presses, sticks, sticks]) / (COMPLIANCE * mobile)
-    step, work = stiff_step(problem, now, stiff, TWICE)
+    step, work = constrained_step(problem, now, stiff, TWICE)
     slides = presses & ~sticks
     step[slides, 1:] = p[slides, 1:] * (step[slides, 0] / p[slides, 0])[:, None]
     new = p + step
     inside = np.linalg.norm(new[:, 1:], axis=1) <= problem.mu * new[:, 0]
     if (new[presses, 0] <= 0.0).any() or not inside[sticks].all():
         return now, work, False
-    return first(problem, new), work, True
+    return initial_sweep(problem, new), work, True
 
 
-def stiff_step(
+def constrained_step(
     problem: Problem, now: Sweep, stiff: np.ndarray, times: int
 ) -> tuple[np.ndarray, float]:
-    """Return the impulse change (n, 3) that stops the stiff directions, and its multiply-adds.
+    """Return the impulse change (n, 3) that stops the constrained directions, and its work.
 
-    The compliance is applied `times` times.
+    `stiff` (n, 3) contains the inverse compliances, zero in free directions. `times` is the number
+    of proximal iterations.
     """
     u, sum_x = problem.velocities(now.z), np.zeros_like(now.z)
     K = problem.Y.multiply(stiff.ravel()[:, None])

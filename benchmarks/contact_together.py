@@ -8,19 +8,19 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
-from contact_cones import on_half_line_and_disc
-from contact_laws import Iterate, Start, begun, gram_work
+from contact_cones import project_to_half_line_and_disc
+from contact_laws import Iterate, Start, gram_work, start_impulses
 from contact_sweeps import (
     LATER,
     PATIENT,
     Found,
     Sweep,
-    enough,
-    first,
-    moves,
+    constrained_step,
+    has_fast_bodies,
+    initial_sweep,
     of_free_bodies,
     of_trees,
-    stiff_step,
+    sweep_tolerance,
 )
 from solver_problems import Problem
 
@@ -33,7 +33,9 @@ def default(problem: Problem, start: Start) -> Iterator[Iterate]:
     """Yield the iterates of the plant's default method, for trees or for free bodies."""
     if problem.tree:
         return of_trees(problem, start)
-    return of_free_bodies(problem, start, Together(problem, begun(problem, start)).tried)
+    return of_free_bodies(
+        problem, start, DirectSolver(problem, start_impulses(problem, start)).try_solution
+    )
 
 
 def bodies_of(problem: Problem) -> list[list[int]]:
@@ -73,7 +75,7 @@ def envelope(touching: list[list[int]]) -> np.ndarray:
     return begins
 
 
-def room(bodies: int) -> int:
+def block_capacity(bodies: int) -> int:
     """Return the plant's capacity of matrix blocks; it is 1 for more than 512 bodies."""
     if bodies < 64:
         return bodies * (bodies + 1) // 2
@@ -98,7 +100,7 @@ def solve_work(begins: np.ndarray) -> float:
     return float(2 * (SIDE**2 * beside + 21 * len(begins)))
 
 
-class Together:
+class DirectSolver:
     """Newton's method for the impulses of free bodies.
 
     Each iteration solves these equations a few times:
@@ -117,60 +119,65 @@ class Together:
     def __init__(self, problem: Problem, p: np.ndarray) -> None:
         begins, bodies = envelope(bodies_of(problem)), problem.Y.shape[1] // SIDE
         widths = np.arange(len(begins)) - begins + 1
-        self.problem, self.start, self.at, self.halfway = problem, first(problem, p), FIRST, np.inf
-        self.fits = widths.sum() <= room(bodies) >= bodies
+        self.problem, self.start, self.at, self.halfway = (
+            problem,
+            initial_sweep(problem, p),
+            FIRST,
+            np.inf,
+        )
+        self.fits = widths.sum() <= block_capacity(bodies) >= bodies
         self.long = float(np.sum(widths**2)) / problem.n
         self.round = gram_work(problem) + factor_work(begins) + 2 * problem.unit
         self.round += PROXIMAL * solve_work(begins)
         self.mobile = np.einsum("kii->ki", problem.blocks())
 
-    def tried(self, sweeps: int, now: Sweep) -> Found:
-        """Return the solution after `sweeps` sweeps and its multiply-adds, or None if not due."""
+    def try_solution(self, sweeps: int, now: Sweep) -> Found:
+        """Return the direct solution after `sweeps` sweeps and its work, or None if not due."""
         if 2 * sweeps == self.at:
             self.halfway = now.change
         if sweeps < self.at:
             return None
         self.at *= AGAIN
-        early = sweeps == FIRST and moves(self.problem)
-        if early or not self.takes_long(sweeps, now) or not self.fits or self.long > sweeps:
+        early = sweeps == FIRST and has_fast_bodies(self.problem)
+        if early or not self.converges_slowly(sweeps, now) or not self.fits or self.long > sweeps:
             return None
-        return self.solved(now)
+        return self.solve(now)
 
-    def takes_long(self, sweeps: int, now: Sweep) -> bool:
+    def converges_slowly(self, sweeps: int, now: Sweep) -> bool:
         """Return True if the same number of further sweeps would not suffice."""
-        asked = enough(self.problem)
+        asked = sweep_tolerance(self.problem)
         if 2 * sweeps >= PATIENT:
             asked = max(asked, LATER * self.problem.moving)
         return now.change * (now.change / self.halfway) ** 2 > asked
 
-    def solved(self, now: Sweep) -> tuple[Sweep, float]:
+    def solve(self, now: Sweep) -> tuple[Sweep, float]:
         """Iterate the direct solution while the energy decreases; return the best state."""
-        best, height, work, higher = now, self.height(now), 0.0, 0
+        best, least, work, higher = now, self.energy(now), 0.0, 0
         for _ in range(HOLDS):
-            now, work = self.held(now), work + self.round
-            found = self.height(now)
-            higher = 0 if found < height else higher + 1
+            now, work = self.newton_step(now), work + self.round
+            found = self.energy(now)
+            higher = 0 if found < least else higher + 1
             if higher == 0:
-                best, height = now, found
-            elif higher == (1 if moves(self.problem) else HIGHER):
+                best, least = now, found
+            elif higher == (1 if has_fast_bodies(self.problem) else HIGHER):
                 break
         return best._replace(limit=now.limit), work
 
-    def height(self, now: Sweep) -> float:
+    def energy(self, now: Sweep) -> float:
         """Return the energy |z - z_0|^2 / 2 + p . (Y z_0 - least); z_0 is the initial velocity."""
         asked = self.problem.velocities(self.start.z)
         return float(np.sum((now.z - self.start.z) ** 2) / 2 + np.sum(now.p * asked))
 
-    def held(self, now: Sweep) -> Sweep:
+    def newton_step(self, now: Sweep) -> Sweep:
         """Solve once with the current contact modes, then project the impulses.
 
-        Pressing, closing and sticking directions are stiff. The projection removes negative normal
-        impulses and limits the friction.
+        The normals of loaded and closing contacts and the tangents of sticking contacts are
+        constrained. The projection removes negative normal impulses and limits the friction.
         """
         p, closing, mu = now.p, self.problem.velocities(now.z)[:, 0] < 0.0, self.problem.mu
         sticks = np.sum(p[:, 1:] ** 2, axis=1) < (1 - 1e-9) * (mu * p[:, 0]) ** 2
         stiff = np.column_stack([(p[:, 0] > 0.0) | closing, sticks, sticks]) * STIFF / self.mobile
-        step, _ = stiff_step(self.problem, now, stiff, PROXIMAL)
-        new = on_half_line_and_disc(p + step, mu)
+        step, _ = constrained_step(self.problem, now, stiff, PROXIMAL)
+        new = project_to_half_line_and_disc(p + step, mu)
         z = now.z + self.problem.Y.T @ (new - p).ravel()
         return now._replace(p=new, z=z, limit=mu * new[:, 0])

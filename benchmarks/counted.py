@@ -25,7 +25,7 @@ _DUMP = re.compile(r"Trigger: Client Request: (.*?)$.*?^totals: (\d+)", re.DOTAL
 
 
 def count() -> None:
-    """Count the instructions of each loop twice; this works only under valgrind."""
+    """Run each loop twice to count its instructions; this works only under valgrind."""
     library = ctypes.CDLL(str(shared_library({"counting.c": _COUNTING.read_text()}, "counting.c")))
     robots = {name: model for name, model in chains().items() if name in ROBOTS}
     for case in chain(in_cpp.of_trees(robots), in_cpp.of_loops((1, 10))):

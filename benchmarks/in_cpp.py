@@ -1,4 +1,4 @@
-"""Pinocchio called from C++, so that its times contain no Python.
+"""Pinocchio called from C++, so that its times contain no overhead of Python.
 
 Pinocchio's wheel has headers and a shared library. `in_cpp.cpp` calls the library for models that
 its Python module has made. The first use compiles this program, which takes some minutes; the
@@ -113,7 +113,7 @@ class Peer:
             self._library.free_peer(peer)
 
     def loop(self, algorithm: str, calls: int) -> Callable[[], object]:
-        """Return a function that makes `calls` calls; w is qdd for rnea, otherwise joint forces."""
+        """Return a function that calls an algorithm `calls` times with the state of the peer."""
         number = ALGORITHMS.index(algorithm)
         return partial(self._library.repeat_peer, self._peer, number, calls)
 

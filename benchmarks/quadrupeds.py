@@ -55,7 +55,7 @@ def urdf() -> str:
 
 
 def ours(hit: bool, h: float) -> Flight:
-    """Run the library; it computes positions in the middle of steps, at the velocities' times."""
+    """Run the library; the positions are moved to the times of the velocities, mid-step."""
     model, gravity = load_model(urdf(), floating=True).model, _gravity(hit)
     memory = Memory(scene(model, hit).plant(mu=0.5, sample_time=h))
     rows, time = recorded(memory, h)

@@ -282,7 +282,7 @@ def by_coal(a: Placed, b: Placed, tolerance: float) -> tuple[Array, Array]:
     return np.array(distance), np.array(normal)
 
 
-def around(n: int) -> Array:
+def sphere_directions(n: int) -> Array:
     """Return n unit vectors spread over the sphere."""
     k = np.arange(n) + 0.5
     z, turn = 1 - 2 * k / n, np.pi * (1 + np.sqrt(5)) * k
@@ -291,7 +291,7 @@ def around(n: int) -> Array:
     )
 
 
-def climbed(a: Placed, b: Placed, n: Array) -> Array:
+def pattern_search(a: Placed, b: Placed, n: Array) -> Array:
     """Return the largest gaps reached from n by a pattern search with shrinking steps."""
     best, step, turn = gaps(a, b, n), np.full(len(n), 0.1), np.arange(8) * np.pi / 4
     for _ in range(80):
@@ -312,17 +312,17 @@ def searched(a: Placed, b: Placed) -> Array:
 
     The searches start from the best of 400 directions, each near a different local maximum.
     """
-    ways, count = around(400), len(a.r)
+    ways, count = sphere_directions(400), len(a.r)
     found = np.array([gaps(a, b, np.repeat(d[None], count, axis=0)) for d in ways])
     best = np.full(count, -np.inf)
     for _ in range(4):
         top = ways[np.argmax(found, axis=0)]
-        best = np.fmax(best, climbed(a, b, top))
+        best = np.fmax(best, pattern_search(a, b, top))
         found[ways @ top.T > 0.9] = -np.inf
     return best
 
 
-def judged(a: Placed, b: Placed, tolerance: float, searches: int) -> Found:
+def evaluate_poses(a: Placed, b: Placed, tolerance: float, searches: int) -> Found:
     """Return the results of two shapes in their poses; `searches` of the poses have a search."""
     found = [
         proximity(a.solid.ours, X_a, b.solid.ours, X_b)
@@ -347,10 +347,12 @@ def batches(pair: tuple[str, str], count: int, seed: int) -> Iterator[Found]:
     for first in range(0, count, POSES):
         a, b = (random_solid(kind, rng) for kind in pair)
         searches = SEARCHED if first % (10 * POSES) == 0 else 0
-        yield judged(*random_poses(a, b, min(POSES, count - first), rng), tolerance, searches)
+        yield evaluate_poses(
+            *random_poses(a, b, min(POSES, count - first), rng), tolerance, searches
+        )
 
 
-def together(found: Iterable[Found]) -> Found:
+def concatenate(found: Iterable[Found]) -> Found:
     """Concatenate the results."""
     return Found(*(np.concatenate(each) for each in zip(*found, strict=True)))
 
@@ -378,7 +380,7 @@ def measured(count: int = 37_038, seed: int = 1) -> Iterator[list[str]]:
     """Yield the rows of the table, one for each group of kinds; about a million pairs in total."""
     for name, kinds in GROUPS.items():
         pairs = [pair for pair in PAIRS if next(k for k in ORDER if k in pair) in kinds]
-        yield row(name, together(together(batches(pair, count, seed)) for pair in pairs))
+        yield row(name, concatenate(concatenate(batches(pair, count, seed)) for pair in pairs))
 
 
 HEADS = [
@@ -404,5 +406,5 @@ if __name__ == "__main__":
     numbers = [int(word) for word in sys.argv[1:]]
     print(" | ".join(HEADS))
     for pair in PAIRS:
-        found = together(batches(pair, numbers[0] if numbers else 37_038, *(numbers[1:] or [1])))
+        found = concatenate(batches(pair, numbers[0] if numbers else 37_038, *(numbers[1:] or [1])))
         print(" | ".join(row("-".join(pair), found)), flush=True)

@@ -177,7 +177,7 @@ def energy_at_start(one: World, begin: Start) -> float:
     return float(kinetic + G * m @ begin.q[:, 6])
 
 
-def judged(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
+def evaluate_scene(one: World, begin: Start, rows: np.ndarray, kind: str) -> Found:
     """Return the result of a scene."""
     at = one.memory.where
     finite = len(rows) == round(T / H) and bool(np.isfinite(rows).all())
@@ -211,11 +211,11 @@ def campaign(
             one = world(seed, law)
         kind = KINDS[number % len(KINDS)]
         begin = start(one, np.random.default_rng([seed, number]), kind)
-        found[kind].append((judged(one, begin, run(one, begin), kind), seed, number))
+        found[kind].append((evaluate_scene(one, begin, run(one, begin), kind), seed, number))
     return found
 
 
-def broken(one: Found) -> list[str]:
+def exceeded_limits(one: Found) -> list[str]:
     """Return the names of the limits that a scene exceeds."""
     if not one.finite:
         return ["finite"]
@@ -231,7 +231,7 @@ def print_kind(kind: str, all_of: list[tuple[Found, int, int]]) -> None:
     print("".join(f"{getattr(one[0], name):10.1e}" for name, one in worst.items()), end="  at ")
     print(" ".join(f"{one[1]}:{one[2]}" for one in worst.values()))
     for one, *where in all_of:
-        if beyond := [name for name in broken(one) if name != "risen"]:
+        if beyond := [name for name in exceeded_limits(one) if name != "risen"]:
             print(f"    {where[0]}:{where[1]} beyond {', '.join(beyond)}: {one}")
 
 
@@ -245,7 +245,7 @@ def main() -> None:
         if all_of:
             print_kind(kind, all_of)
     every = [one for all_of in found.values() for one, *_ in all_of]
-    over = Counter(name for one in every for name in broken(one))
+    over = Counter(name for one in every for name in exceeded_limits(one))
     counts = ", ".join(f"{name} {over[name]}" for name in ("finite", "inside", *LIMITS))
     print(
         f"in all: worlds from {(*numbers, 0)[1]}, {len(every)} scenes, beyond {counts}; deepest "

@@ -3,12 +3,12 @@
     python benchmarks/robot_corpus.py FOLDER...
 
 MuJoCo and Pinocchio compute the accelerations of a file in three random states: at rest and at two
-speeds. For a SDF file, Pinocchio uses the links and joints that libsdformat reads (by_sdformat.py).
-The table counts the files by result. A file is equal if the residual H (qdd - qdd_peer) is at most
-1e-9 of its largest term. Springs, damping, armature, fluids and tendons are included; dry friction,
-limits, contacts and equality constraints are not. The start configuration and gravity must also be
-equal. `pip download` and `pip install --no-deps --target FOLDER` give folders of
-example-robot-data, dm_control, gymnasium, gymnasium-robotics, robosuite and pybullet.
+speeds. For an SDF file, Pinocchio uses the links and joints that libsdformat reads
+(by_sdformat.py). The table counts the files by result. A file is equal if the residual H (qdd -
+qdd_peer) is at most 1e-9 of its largest term. Springs, damping, armature, fluids and tendons are
+included; dry friction, limits, contacts and equality constraints are not. The start configuration
+and gravity must also be equal. `pip download` and `pip install --no-deps --target FOLDER` give
+folders of example-robot-data, dm_control, gymnasium, gymnasium-robotics, robosuite and pybullet.
 """
 
 import sys
@@ -46,7 +46,7 @@ def spanning_tree(robot: RobotDescription) -> Model:
 
 
 def mjcf_result(path: Path) -> str:
-    """Compare a MJCF file with MuJoCo."""
+    """Compare an MJCF file with MuJoCo."""
     try:
         there = mujoco.MjModel.from_xml_path(str(path))
     except ValueError:
@@ -106,7 +106,7 @@ def urdf_result(path: Path) -> str:
 
 
 def sdf_result(path: Path) -> str:
-    """Compare a SDF file with libsdformat, with a fixed and with a floating base."""
+    """Compare an SDF file with libsdformat, with a fixed and with a floating base."""
     result = sdf_difference(path)
     if result not in (EQUAL, "no joints"):
         return result

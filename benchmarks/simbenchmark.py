@@ -175,7 +175,7 @@ def elastic(side: int, count: int | None = None) -> Scene:
 def dropped(side: int, count: int) -> Scene:
     """Return balls in layers that fall on the ground and roll apart.
 
-    The error is the mean depth of the balls that penetrate the ground.
+    The error is the mean penetration depth of the balls in the ground.
     """
     x = np.stack(np.meshgrid(*(np.arange(side) * 0.21,) * 3), axis=-1).reshape(-1, 3)[:count]
     x = x + np.random.default_rng(1).uniform(-0.004, 0.004, x.shape) + [0, 0, 0.11]

@@ -36,7 +36,7 @@ class Scene(NamedTuple):
     """Moving model, fixed surfaces, friction, initial q, and joint forces as a function of q, qd.
 
     `steps` is the number of plant steps before the problem, or zero for bodies at rest. `sticks` is
-    True if all pressing contacts stick, so that the velocities are unique.
+    True if all loaded contacts stick, so that the velocities are unique.
     """
 
     model: Model

@@ -22,7 +22,15 @@ from typing import NamedTuple
 
 import numpy as np
 from contact_cones import admm, apgd, newton, sap
-from contact_laws import Iterate, Local, Start, convex, coulomb, local, soft
+from contact_laws import (
+    Iterate,
+    Local,
+    Start,
+    compliant_residual,
+    convex_residual,
+    coulomb_residual,
+    local,
+)
 from contact_sweeps import ENOUGH, conjugate, gauss_seidel
 from contact_together import default
 from piles import H
@@ -44,13 +52,13 @@ class Rival(NamedTuple):
 
 
 RIVALS = {
-    "sweeps": Rival(gauss_seidel, coulomb),
-    "with conjugate gradients": Rival(conjugate, coulomb),
-    "here": Rival(default, coulomb),
-    "ADMM": Rival(admm, coulomb),
-    "Newton": Rival(newton, coulomb),
-    "APGD, convex": Rival(apgd, convex),
-    "SAP, convex and soft": Rival(sap, soft),
+    "sweeps": Rival(gauss_seidel, coulomb_residual),
+    "with conjugate gradients": Rival(conjugate, coulomb_residual),
+    "here": Rival(default, coulomb_residual),
+    "ADMM": Rival(admm, coulomb_residual),
+    "Newton": Rival(newton, coulomb_residual),
+    "APGD, convex": Rival(apgd, convex_residual),
+    "SAP, convex and soft": Rival(sap, compliant_residual),
 }
 REFERENCE = "ADMM"  # its impulses are the warm start of all solvers of Coulomb's law
 HEADS = [
@@ -115,7 +123,7 @@ def reported(found: Found) -> str:
 
 
 def parting(problem: Problem, found: Found) -> float:
-    """Return the largest opening velocity of pressing contacts, over the fastest free velocity."""
+    """Return the largest opening velocity of loaded contacts, over the fastest free velocity."""
     presses = found.last.p[:, 0] > 1e-6 * found.last.p.max()
     opening = problem.velocities(found.last.z)[presses, 0]
     return float(opening.max() / problem.fastest) if presses.any() else 0.0
@@ -164,7 +172,7 @@ def check_equal(name: str, problem: Problem, found: dict[str, Found]) -> None:
     Raises:
         RuntimeError: If the velocities differ.
     """
-    rigid = solved(Rival(lambda *given: sap(*given, part=HARDER), soft), problem)
+    rigid = solved(Rival(lambda *given: sap(*given, part=HARDER), compliant_residual), problem)
     both = found | {list(RIVALS)[-1]: rigid}
     answers = {who: problem.velocities(one.last.z) for who, one in both.items() if one.holds}
     first = answers.pop(REFERENCE)

@@ -2,7 +2,7 @@
 
 Both engines start from the same bodies and use the same steps. They take turns, with 4 ms of motion
 each. The error is the largest deviation of a centre of mass from its exact position. MuJoCo's
-collision detection finds the deepest overlap for both engines.
+collision detection computes the largest penetration depth for both engines.
 
 The time is the CPU time per simulated second. MuJoCo runs with the settings of `simbenchmark` and
 with its default settings.
@@ -36,7 +36,7 @@ class Steps(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """State at t: q, largest deviation [m], deepest overlap [m], CPU seconds per second.
+    """State at t: q, largest deviation [m], penetration depth [m], CPU seconds per second.
 
     `stands` is True if all bodies were at rest in the last 4 ms.
     """
@@ -111,7 +111,7 @@ def theirs(problem: Problem, h: float, as_it_comes: bool = False) -> Steps:
 
 
 def gauge(problem: Problem) -> Callable[[np.ndarray], float]:
-    """Return a function from q to the depth of the deepest overlap."""
+    """Return a function from q to the largest penetration depth."""
     model = in_mjcf(problem, 1e-3)
     data = mujoco.MjData(model)
 
@@ -143,7 +143,7 @@ def check_weight(problem: Problem, borne: np.ndarray) -> None:
         raise RuntimeError(f"the ground bears {borne} N of {-weight} N")
 
 
-def later(
+def next_state(
     problem: Problem, h: float, run: Steps, deepest: Callable[[np.ndarray], float], one: Answer
 ) -> Answer:
     """Return the state after another 4 ms of motion."""
@@ -154,7 +154,7 @@ def later(
     return Answer(t, q, error, depth, time, bool(np.abs(q - one.q).max() < STILL))
 
 
-def answers(problem: Problem, h: float) -> dict[str, Answer]:
+def final_states(problem: Problem, h: float) -> dict[str, Answer]:
     """Return the final state of each simulation; they run in turns.
 
     Raises:
@@ -163,7 +163,9 @@ def answers(problem: Problem, h: float) -> dict[str, Answer]:
     runs, deepest = {name: make(problem, h) for name, make in RIVALS.items()}, gauge(problem)
     found = {name: Answer(0.0, run.q(), 0.0, 0.0, 0.0, True) for name, run in runs.items()}
     for _ in range(round(problem.T / SLICE)):
-        found = {name: later(problem, h, run, deepest, found[name]) for name, run in runs.items()}
+        found = {
+            name: next_state(problem, h, run, deepest, found[name]) for name, run in runs.items()
+        }
     for name in (name for name in runs if found[name].stands):
         check_weight(problem, runs[name].borne())
     return found
@@ -175,7 +177,7 @@ def measured() -> Iterator[list[str]]:
         for h in STEPS[: 2 if name in LONG else 3]:
             cells = (
                 f"{one.error:.0e}, {one.depth:.0e}, {float(f'{1e3 * one.time:.2g}'):,g} ms"
-                for one in answers(make(), h).values()
+                for one in final_states(make(), h).values()
             )
             yield [name if h == STEPS[0] else "", f"{1e3 * h:g} ms", *cells]
 

@@ -216,7 +216,7 @@ RIVALS: dict[str, Callable[[Path], Stand]] = {
 }  # fmt: skip
 
 
-def side_by_side(
+def run_all(
     text: str, rivals: dict[str, Callable[[Path], Stand]], slices: int = 10
 ) -> dict[str, Standing]:
     """Run all simulations from the same file, in turns, and return their results."""
@@ -247,7 +247,7 @@ ROBOTS = {
 def measured(rival: str = "mj_step") -> Iterator[list[str]]:
     """Yield the mean CPU time of a step in both simulators, and the final number of contacts."""
     for name, text in ROBOTS.items():
-        found = side_by_side(text(), {who: RIVALS[who] for who in ("here", rival)})
+        found = run_all(text(), {who: RIVALS[who] for who in ("here", rival)})
         if max(one.off for one in found.values()) > 1e-2:
             raise RuntimeError(f"{name}: the ground does not bear its weight: {found}")
         cells = [f"{one.time:.3g} us, {one.contacts} contacts" for one in found.values()]

@@ -1,6 +1,6 @@
 """Energy drift of linkages that swing freely for 100 s, with the default method and tolerances.
 
-The communication step is 1 ms. The times are relative to RK4.
+The communication step is 1 ms. The table contains the CPU times relative to RK4.
 """
 
 import ctypes

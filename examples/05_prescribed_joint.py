@@ -1,4 +1,4 @@
-"""Motion of a free-floating chain whose first joint turns at a prescribed speed.
+"""A free-floating chain whose first joint turns at a prescribed speed.
 
 This is demo 3 of spatial_v2. Joint 7, the first joint after the six of the floating base, follows a
 prescribed motion (hybrid dynamics, RBDA chapter 9). The command is pi rad/s with position gain

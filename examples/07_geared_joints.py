@@ -1,4 +1,4 @@
-"""A block of a planar robot with three links, whose joints 2 and 3 are coupled by a gear.
+"""A planar three-link robot whose joints 2 and 3 are coupled by a gear, as a block.
 
 This is demo 6 of spatial_v2. A PD controller (gain 1000, time constant 0.015 s) makes q1 and the
 sum q2 + q3 follow a command. The gear imposes q2 = q3.

@@ -5,8 +5,8 @@ contact has K = 1e6 and D = 2000 (the force is proportional to depth^1.5), and t
 coefficient is 0.1. Ground and body form one continuous system, so no force is held.
 
 The script checks energy, friction and the final state. The energy, including the energy of the
-ground's springs, never grows. The friction forces stay in their cones. Finally the disc lies flat,
-with its weight on one rim.
+ground's springs, never grows. The friction forces stay in their cones. At the end, the disc lies
+flat, with its weight on one rim.
 
 The script writes build/rolling_disc/result.png.
 """

@@ -29,7 +29,7 @@ FORCES = np.array([0.0, 0.0, 80.0, 5.0])  # N on the piston, N m on the forearm
 
 @dataclass(frozen=True, eq=False)
 class Triangle(Block):
-    """The mechanism in the independent variables y, which are the angles of arm and forearm.
+    """Block of the mechanism in the independent variables y: the arm and forearm angles.
 
     The loop closure error is zero by construction.
     """

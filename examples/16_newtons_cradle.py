@@ -2,7 +2,7 @@
 
 The first ball is released. The simulation locates each collision within a step, and resolves it as
 a sequence of collisions of two balls (RBDA 11.7). Elastic balls transmit the whole velocity, so
-only the last ball leaves. Inelastic balls finally swing together.
+only the last ball leaves. Inelastic balls eventually swing together.
 
 The script checks the energy, the momentum in each impact and the period of the pendulum. It writes
 build/newtons_cradle/result.png.

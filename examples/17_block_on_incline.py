@@ -56,7 +56,7 @@ def closed_form(angle, speed, t):
 
 
 def draw(angles, ways, pushed):
-    """Draw the displacement of the released block over angle, and of the pushed block over time."""
+    """Plot the displacements: released block against angle, pushed block against time."""
     figure = Figure(figsize=(9, 7), layout="constrained")
     down, up = figure.subplots(2)
     fine = np.linspace(angles[0], angles[-1], 400)

@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import five_bar
 
 
 class FiveBarClosure(BlockSlave):
-    """Pin for steps of 1 ms; position errors decay with a time constant of 10 ms."""
+    """Loop closure for steps of 1 ms; position errors decay with a time constant of 10 ms."""
 
     def __init__(self, **kwargs):
         super().__init__(LoopClosure(five_bar().model, 0.01), **kwargs)

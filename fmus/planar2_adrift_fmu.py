@@ -1,4 +1,4 @@
-"""The planar two-link robot as a floating robot, whose first link is the floating base."""
+"""The planar two-link robot without a fixed base; its first link is the floating base."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import FloatingBasePlant

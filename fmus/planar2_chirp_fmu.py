@@ -1,4 +1,4 @@
-"""Command of increasing frequency for the planar two-link robot."""
+"""Sine command with increasing frequency for the planar two-link robot."""
 
 from rigidblocks.fmi.slave import BlockSlave
 from rigidblocks.library import Chirp

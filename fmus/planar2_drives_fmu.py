@@ -7,7 +7,7 @@ from rigidblocks.fmi.slave import BlockSlave
 
 
 class Planar2Drives(BlockSlave):
-    """A gear ratio of 50, a lag of 5 ms, and friction, the same at both joints."""
+    """Drives with a gear ratio of 50, a time constant of 5 ms and friction at both joints."""
 
     def __init__(self, **kwargs):
         motor = TorqueMotor(inertia=1e-4, torque_max=4.0, time_constant=5e-3)

@@ -6,7 +6,7 @@ from rigidblocks.robot.robots import planar2
 
 
 class Planar2Stops(BlockSlave):
-    """Stops at 90 degrees to either side of the first joint; the second joint bends to one side."""
+    """Stops at +-90 degrees for the first joint; the second joint bends to only one side."""
 
     def __init__(self, **kwargs):
         super().__init__(
