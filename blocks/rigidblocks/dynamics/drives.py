@@ -235,7 +235,7 @@ class Gearbox(Numbers):
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the force before the loss for the joint force `force` (inverse of `joint_force`)."""
+        """Return the force before the loss for a joint force: the inverse of `joint_force`."""
         if self.efficiency is None:
             return force
         loss = select(
@@ -649,7 +649,7 @@ class Drive:
     def effects(
         self, s: Any, sd: Any, command: Mapping[str, Any], x: Mapping[str, Any]
     ) -> DriveEffects:
-        """Return the force on the joint, and the energy, state derivatives and outputs of the drive.
+        """Return the force on the joint, and energy, state derivatives and outputs of the drive.
 
         Args:
             s: Position of the joint [rad or m].

@@ -64,7 +64,7 @@ def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
 
 
 def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
-    """Return the configuration (nq,) as `integrate`, without checks of the arguments."""
+    """Return the result (nq,) of `integrate` without checks of the arguments."""
     return np.concatenate(
         [
             joint.integrate(q[k], dq[l])
@@ -76,7 +76,7 @@ def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
 def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
 
-    If two rotation angles lead to the same orientation, the function uses the smaller angle.
+    Of two rotations to the same orientation, the function uses the rotation with the smaller angle.
 
     Args:
         model: The model.
@@ -154,7 +154,8 @@ def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:
 def _check_length(model: Tree, name: str, values: Array, places: tuple[slice, ...]) -> None:
     """Raise ValueError if `values` does not have one element per variable.
 
-    If the array is too short, the message contains the first joint with missing values.
+    If the array is too short, the message names the first joint with missing values. `places`
+    contains the slice of each joint.
     """
     needed, given = places[-1].stop, np.shape(values)
     if given == (needed,):

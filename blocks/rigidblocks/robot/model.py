@@ -129,8 +129,9 @@ class PlanarModel(Tree):
         """Return the equivalent model in spatial vectors, with the same variables.
 
         The spatial model moves in the plane z = 0. A planar loop of revolute joints has three
-        redundant constraints in space (RBDA 8.10, Figure 8.2b). The bodies are laminae: their
-        moments of inertia about x and y through the centre of mass are half of the moment about z.
+        redundant constraints in space (RBDA 8.10, Figure 8.2b). The moments of inertia of the
+        bodies about x and y through the centre of mass are half of the moment about z, as for a
+        lamina.
 
         Raises:
             ValueError: A joint has a type without a spatial equivalent.

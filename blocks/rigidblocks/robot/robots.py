@@ -204,7 +204,7 @@ def dh_chain(
 def _dh_transforms(
     rows: Sequence[DHRow | Sequence[float]], convention: str
 ) -> tuple[list[Transform], list[Transform]]:
-    """Return the tree transforms, and the transforms from the bodies to the frames of the rows.
+    """Return the tree transforms, and the transforms from body frames to row frames.
 
     For the modified convention, the second list is empty.
     """
@@ -320,11 +320,11 @@ def _leg(name: str, first: int, x: float, side: float) -> list[tuple[Any, ...]]:
 
 
 def gripper() -> Model:
-    """Return the model of a gripper with two sliding fingers, and of a block of 0.2 kg.
+    """Return the model of a gripper with two sliding fingers, and a block of 0.2 kg.
 
     The hand (1 kg) is body 0, on a vertical prismatic joint. The fingers, 0.1 kg each, slide along
-    x towards each other and close with positive q; at 0 their pads are 0.1 m apart. The block,
-    body 3, is a cube of 5 cm on a six-DoF joint. Fingers and block are boxes (`contact`).
+    x and close with positive q. At q = 0, their pads are 0.1 m apart. The block, body 3, is a cube
+    of 5 cm on a six-DoF joint. Fingers and block are boxes (`contact`).
     """
     pad, cube = (0.02, 0.06, 0.06), (0.05, 0.05, 0.05)
     return Model(
@@ -668,9 +668,9 @@ def stewart_platform(
     leg the two angles [rad] and the length [m]). The ball joints are the loop joints.
 
     The platform has a separate six-DoF joint in the tree, so all legs and loops have an identical
-    structure. If the platform were a child of one leg, the model would have one loop fewer. The
-    condition number of the constraints would not change (1.3 in mass-weighted coordinates). The
-    condition number of the inertia matrix would increase from 29 to 63.
+    structure. If the platform were a child of one leg instead, the model would have one loop fewer
+    and the same condition number of the constraints (1.3 in mass-weighted coordinates). The
+    condition number of the inertia matrix, however, would increase from 29 to 63.
 
     Args:
         height: The initial height of the platform [m].

@@ -1,9 +1,9 @@
 """Visual and collision shapes of bodies, and ground surfaces (RBDA 11.6).
 
-In point contact, contact points of a body touch a plane, a sphere, a box or a height field. The
-contact points are the corners of a box, points on the rims of a cylinder, or a point set. A sphere
-has one contact point, the centre, and a radius. The gap is the signed distance of a contact point
-to the surface, negative inside. The normal is the outward unit normal of the surface.
+In point contact, the contact points of a body touch a surface: a plane, a sphere, a box or a height
+field. The contact points are the corners of a box, points on the rims of a cylinder, or a point
+set. A sphere has one contact point, the centre, and a radius. The gap is the signed distance of a
+contact point to the surface, negative inside. The normal is the outward unit normal of the surface.
 
 The gap functions accept one point (3,) or many points (..., 3), in surface coordinates [m]. The
 coordinates are floats or traced scalars.
@@ -31,10 +31,10 @@ from rigidblocks.spatial.spatial import Array, Transform, check_frame, identity,
 def hull_vertices(points: ArrayLike, normal: ArrayLike) -> tuple[int, ...]:
     """Return the indices of the contact points that are convex hull vertices (RBDA 11.6).
 
-    The points (n, 3) of an edge or a face share the contact `normal` (3,). The constraint of a
-    point that is not a vertex is redundant: it is a positive combination of the constraints of the
-    vertices. An edge has two vertices. Several coinciding points count as one vertex. The vertices
-    are counter-clockwise about the normal. The arguments must not be traced.
+    The points (n, 3) of an edge or a face share the contact `normal` (3,). The contact constraint
+    of any other point is redundant: it is a positive combination of the vertex constraints. An edge
+    has two vertices. Several coinciding points count as one vertex. The vertices are
+    counter-clockwise about the normal. The arguments must not be traced.
 
     Raises:
         ValueError: The normal is zero.
@@ -107,7 +107,7 @@ def sphere_gap(p: Array, centre: Array, radius: Any) -> tuple[Any, Array]:
         gap = |p - c| - radius,    n = (p - c) / |p - c|
 
     At the centre the normal is z. For the contact of two spheres, p is the centre of the other
-    sphere, and its radius is the argument `radius` of `contact`.
+    sphere, whose radius is passed to `contact`.
     """
     r = p - centre
     distance, n = _direction(r, radius * 1e-12)
@@ -166,7 +166,7 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
 
 
 def _hat_functions(x: Any, first: float, spacing: float, count: int) -> tuple[Array, Array]:
-    """Return the weights w_i(x) of `count` nodes at first + i spacing, and their derivatives."""
+    """Return the weights w_i(x) of `count` nodes at first + i spacing, and dw_i/dx."""
     s = (x - first) / spacing
     node = np.arange(float(count))
     apart = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node
@@ -216,7 +216,7 @@ class Contact(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Surface(abc.ABC):
-    """Surface for point contact; `material` contains the contact properties for rigid contact."""
+    """Base class of surfaces for point contact; rigid contact uses the properties in `material`."""
 
     material: Material | None = field(default=None, kw_only=True)
 

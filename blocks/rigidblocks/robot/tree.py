@@ -1,6 +1,6 @@
 """Kinematic tree: connectivity, variable slices, and the check for joints that move no inertia.
 
-The tree is independent of the vector algebra.
+The code is independent of the vector algebra, spatial or planar.
 """
 
 from collections.abc import Sequence
@@ -243,9 +243,9 @@ def check_resistance(
 ) -> None:
     """Check that every joint moves inertia in almost all configurations.
 
-    Two revolute joints about the same axis, with a massless body between them, fail this check. A
-    joint whose axis passes through the only point mass also fails. For such a joint, D of RBDA
-    Table 7.1 is singular. Forward dynamics then has no solution, but inverse dynamics has a
+    Two revolute joints about the same axis, with a massless body between them, fail this check, and
+    so does a joint whose axis passes through the only point mass that it moves. For such a joint, D
+    of RBDA Table 7.1 is singular. Forward dynamics then has no solution, but inverse dynamics has a
     solution.
 
     Args:
@@ -274,9 +274,9 @@ def find_idle_joint(
 ) -> str | None:
     """Return the name of a joint that can move without moving inertia, or None.
 
-    For such a joint, D = S^T IA S is singular at all configurations. The function computes D at one
-    random configuration. A matrix D that is regular at any configuration is regular at almost all
-    configurations.
+    For such a joint, D = S^T IA S is singular at all configurations. The function computes D only
+    at a random configuration: if D is regular at one configuration, it is regular at almost all
+    configurations. The arguments are as in `check_resistance`.
     """
     if _is_regular_by_bounds(tree):
         return None
@@ -300,16 +300,15 @@ def find_idle_joint(
 
 
 def _is_regular_by_bounds(tree: Any) -> bool:
-    """Return True if a fast test proves that the joint-space inertia of each joint is regular.
+    """Return True if a fast test proves that D = S^T IA S of each joint is regular.
 
     If the result is False, `find_idle_joint` computes D itself.
 
-    The joint-space inertia D = S^T IA S of a joint is at least S^T I S, where I is the inertia of
-    the body that the joint moves. The test compares S^T I S with the total mass m of all bodies
-    outboard of the joint. It also compares S^T I S with an upper bound s of the second moment of
-    these bodies about the joint origin. About the origin of the parent, at the distance d, the
-    second moment is at most (sqrt(s) + d sqrt(m))^2. The bounds also apply to an unphysical inertia
-    if no motion has a negative kinetic energy.
+    D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
+    compares S^T I S with the total mass m of all bodies outboard of the joint. It also compares S^T
+    I S with an upper bound s of the second moment of these bodies about the joint origin. About the
+    origin of the parent, at the distance d, the second moment is at most (sqrt(s) + d sqrt(m))^2.
+    The bounds also apply to an unphysical inertia if no motion has a negative kinetic energy.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False

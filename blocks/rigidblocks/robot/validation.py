@@ -245,7 +245,7 @@ def _check_ends(tree: Tree, loop: LoopJoint, place: str) -> None:
 
 
 def _check_sizes(model: Any, i: int) -> None:
-    """Reject body i if the joint is inconsistent or an array does not have a spatial shape."""
+    """Reject body i if its joint is inconsistent or an array does not have the spatial shape."""
     joint = model.joint[i]
     where = f"[{i}] ({model.joint_names[i]}) of model '{model.name}'"
     if type(joint) not in _PLAIN:
@@ -292,7 +292,7 @@ def _check_array_sizes(model: Any, i: int, place: str) -> None:
 
 
 def _check_inertia(model: Any, i: int) -> None:
-    """Reject body i if its mass is not positive or its inertia is asymmetric or not physical."""
+    """Reject body i if its mass is not positive, or its inertia is asymmetric or impossible."""
     inertia, name = model.inertia[i], model.body_names[i]
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
@@ -330,8 +330,7 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
         J = (tr I / 2) 1 - I,  with I about the centre of mass
 
-    The function computes the three pivots of J. It tolerates less rounding error than
-    `inertia_defect`.
+    The function tests the three pivots of J, with a smaller tolerance than `inertia_defect`.
     """
     (a, _, _), (d, b, _), (e, f, c) = I_O
     x, y, z = h[0] / m, h[1] / m, h[2] / m

@@ -1,1 +1,1 @@
-"""Robots from files in the formats URDF, SDF, MJCF and the rigidblocks JSON format."""
+"""Import of robots from URDF, SDF, MJCF and rigidblocks JSON files."""

@@ -37,8 +37,8 @@ class RobotBuilder:
         robot.add_frame("tool", "link2", at=(1, 0, 0))
         model = robot.model()
 
-    The base is called "base". Bodies and joints may be added in any order. Each joint that is not
-    needed to connect the bodies closes a loop. The spanning tree has minimum depth (RBDA 10.2), and
+    The base is called "base". Bodies and joints may be added in any order. Each joint that the
+    spanning tree does not need closes a loop. The spanning tree has minimum depth (RBDA 10.2), and
     the bodies are numbered depth first (RBDA 4.1). The joints outside the tree are the `loops` of
     the model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its
     parent.
@@ -184,7 +184,7 @@ class RobotBuilder:
         self._joints[name] = old._replace(joint=Fixed(), Xp=XJ @ old.Xp, joint_properties={})
 
     def cut(self, body: str) -> None:
-        """Remove a body, the bodies connected only through it, and their joints and frames."""
+        """Remove a body, and all bodies that are then disconnected, with joints and frames."""
         del self._links[self._joints[self._parent_joint_name(body)].child]
         self._joints = {n: c for n, c in self._joints.items() if body not in (c.parent, c.child)}
         reached = self._bodies_connected_to_base()
@@ -248,7 +248,7 @@ class RobotBuilder:
                 raise ValueError(text + nearest(end, there))
 
     def _bodies_connected_to_base(self) -> dict[str, int]:
-        """Return the number of joints from the base to each connected body, by body name."""
+        """Return the number of joints between the base and each connected body, by body name."""
         depth, front = {WORLD: 0}, [WORLD]
         while front:
             reached = []
@@ -262,7 +262,7 @@ class RobotBuilder:
 
 
 def _outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint c, reversed if its child is nearer to the base than its parent.
+    """Return the joint c; reverse it if its child is nearer to the base than its parent.
 
     `depth` contains the number of joints between the base and each body.
     """

@@ -57,7 +57,7 @@ def run_parser(parser: str, path: Path, label: str) -> Any:
 
 
 def write_result(result: Any) -> None:
-    """Write the pickled result of the parser to the file that the command line specifies."""
+    """Write the pickled result of the parser to the file OUT of the command line."""
     part = Path(f"{sys.argv[3]}.part")
     part.write_bytes(pickle.dumps(result))
     part.rename(sys.argv[3])
@@ -182,7 +182,7 @@ def _expand_xacro(path: str) -> bytes | str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and the errors that caused it."""
+    """Yield an error, its cause, the cause of the cause, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or error.__context__

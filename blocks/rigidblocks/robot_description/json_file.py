@@ -48,7 +48,7 @@ from rigidblocks.spatial.spatial import Array, Transform
 
 @dataclass(frozen=True)
 class Node:
-    """Value in a JSON document; `place` is its position, `path` the file of the document."""
+    """Value in a JSON document; `place` is the position in the document, `path` the file."""
 
     path: Path
     value: Any
@@ -239,7 +239,7 @@ def material(node: Node) -> Material:
 
 
 def transform(node: Node, algebra: ModuleType | None = None) -> Any:
-    """Return the transform of a node, planar if `algebra` is planar and spatial otherwise."""
+    """Return the transform that a node defines, planar or spatial according to `algebra`."""
     node.check_keys({"E", "r"})
     n = 3 if algebra is None else _dimensions(algebra)
     cls = Transform if algebra is None else algebra.Transform
@@ -247,7 +247,7 @@ def transform(node: Node, algebra: ModuleType | None = None) -> Any:
 
 
 def inertia(node: Node, algebra: ModuleType) -> Any:
-    """Return the rigid-body inertia of a node, spatial or planar according to `algebra`."""
+    """Return the rigid-body inertia that a node defines, planar or spatial as `algebra`."""
     node.check_keys({"m", "h", "I"})
     n = _dimensions(algebra)
     I = node["I"].array(3, 3) if n == 3 else node["I"].number()
@@ -343,7 +343,7 @@ def _spring_to_json(spring: PointSpring | Weightless | BodyDrag) -> dict[str, An
 
 
 def _finite(value: float) -> float | None:
-    """Return a limit, or None (null in JSON) if the limit is infinite."""
+    """Return a finite limit unchanged, and None (null in JSON) for an infinite limit."""
     return value if np.isfinite(value) else None
 
 
@@ -491,7 +491,7 @@ def _model(node: Node) -> Model | PlanarModel:
 
 
 def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """Return the nonempty model fields with an entry for each body, by field name."""
+    """Return the model fields with one entry per body, by name; omit empty fields."""
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),
@@ -568,7 +568,7 @@ def _frames(node: Node | None, nb: int) -> dict[str, Place]:
 
 
 def _body(node: Node, nb: int) -> int:
-    """Return the body index in a node, -1 for the base; reject indices of `nb` or more."""
+    """Return the body index in a node, -1 for the base; the index must be below `nb`."""
     body = node.integer()
     if not -1 <= body < nb:
         raise node.error(f"must be a body index from -1 (the base) to {nb - 1}, not {body}")

@@ -39,16 +39,16 @@ def load_model(
     requires the package mujoco, and xacro the package xacro. Links that are fixed to each other
     become one body of the model, and every link becomes a named frame. The frame of a body is the
     frame of its joint. SDF joints that close loops become loop joints, and SDF gearboxes become
-    couplings. Only MuJoCo opens mesh files.
+    couplings. Mesh files are opened only for MJCF, by MuJoCo.
 
     Args:
         path: The path of the file.
-        floating: True to connect the base link to the fixed base by a joint with six degrees of
-            freedom, called root_joint. False to fix the base link to the base.
+        floating: True to connect the base link to the fixed base by root_joint, a joint with six
+            degrees of freedom. False to fix the base link to the fixed base.
         inertia: With "warn", a physically impossible inertia, as in some published models, is used
             unchanged and reported in `warnings`. With "strict", it is rejected.
-        key: The name of the keyframe that defines the initial state. By default the robot starts
-            from the pose in the file (`q0`).
+        key: The name of the keyframe that defines the initial state. By default, the initial
+            configuration of the file applies (`q0`).
 
     Raises:
         FormatError: The file cannot be read, is larger than 32 MB, does not contain a complete
@@ -173,7 +173,7 @@ def puma560() -> RobotDescription:
 
 
 def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path | None:
-    """Return the path of a file that a robot file mentions, or None if it does not exist.
+    """Return the path of a file to which a robot file refers, or None if it does not exist.
 
     `name` is the path or URI in the robot file, and `robot` the path of the robot file. A path is
     absolute, for example after file://, or relative to the folder of the robot file. A URI with
@@ -205,7 +205,7 @@ def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path
 
 
 def _folders(package: str, robot: Path, search: Iterable[str | Path]) -> Iterator[Path]:
-    """Yield the folders that can be the package, nearest first."""
+    """Yield the folders named `package` in search order, the folders nearest to the robot first."""
     shares = (Path(prefix) / "share" for prefix in _folders_from_environment("AMENT_PREFIX_PATH"))
     places = (
         *robot.resolve().parents,
@@ -220,5 +220,5 @@ def _folders(package: str, robot: Path, search: Iterable[str | Path]) -> Iterato
 
 
 def _folders_from_environment(variable: str) -> list[Path]:
-    """Return the folders that an environment variable lists."""
+    """Return the folders in an environment variable."""
     return [Path(part) for part in os.environ.get(variable, "").split(os.pathsep) if part]

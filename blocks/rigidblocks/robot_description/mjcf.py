@@ -84,11 +84,11 @@ def planes(m: Any, body: int) -> list[Plane]:
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without contacts, and the body pairs with some excluded geom pairs.
+    """Return the body pairs without contacts, and the body pairs with partly excluded geom pairs.
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
-    <pair> lists the geoms. It also allows a contact if contype of one geom and conaffinity of the
-    other geom have a common bit. An <exclude> of the two bodies disables these contacts.
+    <pair> lists the geoms. It also allows a contact if `contype` of one geom and `conaffinity` of
+    the other geom have a common bit. An <exclude> of the two bodies disables these contacts.
     """
     one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
     allowed = _geom_pair_counts(m, one | one.T)
@@ -179,7 +179,7 @@ def _material(m: Any, g: int) -> Material:
 def _hull(m: Any, mesh: int) -> Array:
     """Return the vertices (n, 3) of the convex hull of a mesh.
 
-    If the hull has more than `MOST_VERTICES` vertices, the function selects the farthest vertex in
+    If the hull has more than `MOST_VERTICES` vertices, the function selects the extreme vertex for
     each of `MOST_VERTICES` directions.
     """
     vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
@@ -225,7 +225,7 @@ def joint_tendons(
 ) -> list[tuple[list[str], JointTendon]]:
     """Return the fixed tendons that affect the motion, with the names of their joints.
 
-    A tendon has zero length if the position of each joint equals the attribute ref of the joint.
+    A tendon has the length zero if the position of each joint is the attribute ref of the joint.
     """
     found = []
     for t in range(m.ntendon):
@@ -410,7 +410,7 @@ def _name(names: bytes, start: int) -> str:
 
 
 def _disable(m: Any) -> None:
-    """Remove the elements that the flags of the model disable.
+    """Remove the elements that flags (<option><flag>) of the model disable.
 
     The flags can disable springs, dampers, friction, limits, equality constraints and actuators.
     """
@@ -444,7 +444,7 @@ _DISABLED = {
 
 
 def _check_known(path: Path, m: Any) -> None:
-    """Reject unsupported elements that affect the motion."""
+    """Reject a model with unsupported elements that affect the motion."""
     unknown = {
         "tendons that are neither springs between two points nor sums of joint positions": (
             has_unread_tendon(m)
@@ -541,11 +541,11 @@ class _Reader:
         return Names(self.body, self.joint, sensor_names(self.m))
 
     def _joint_name(self, name: str) -> str:
-        """Reserve a unique joint name, which is `name` or begins with `name`, and return it."""
+        """Reserve and return a unique joint name, which is or begins with `name`."""
         return self._reserve_name(name, self.joint_names)
 
     def _link_name(self, name: str) -> str:
-        """Reserve a unique link name, which is `name` or begins with `name`, and return it."""
+        """Reserve and return a unique link name, which is or begins with `name`."""
         return self._reserve_name(name, self.link_names)
 
     def _reserve_name(self, name: str, taken: set[str]) -> str:
@@ -577,7 +577,7 @@ class _Reader:
         return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
-        """Add body b and its joints; massless bodies connect several joints of one body."""
+        """Add body b and its joints; massless bodies connect the joints if b has several."""
         m, parent = self.m, self.body[self.m.body_parentid[b]]
         X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
@@ -834,7 +834,7 @@ class _Reader:
         return found
 
     def _actuator_line(self, k: int) -> str:
-        """Return the line of actuator k as the start of a warning, or "" if it is unknown."""
+        """Return the text for the file line of actuator k in a warning, or "" if it is unknown."""
         return f"line {self.actuator_lines[k]}: " if self.actuator_lines else ""
 
     def _moved_joints(self, k: int) -> tuple[list[int], list[float]]:
@@ -856,7 +856,7 @@ class _Reader:
         return list(terms), list(terms.values())
 
     def _unread_law(self, k: int) -> str | None:
-        """Return the reason why the force law of actuator k is not read, or None."""
+        """Return the reason why the force law of actuator k is unsupported, or None."""
         m, dynamics = self.m, int(self.m.actuator_dyntype[k])
         if m.actuator_plugin[k] >= 0 or (hasattr(m, "actuator_delay") and m.actuator_delay[k]):
             return "has a plugin or a delay"
@@ -873,7 +873,7 @@ class _Reader:
         return None
 
     def _unread_motor(self, k: int) -> str | None:
-        """Return the reason why the law of the DC motor k is not read, or None."""
+        """Return the reason why the law of DC motor k is unsupported, or None."""
         m, control = self.m, self._first_control(k)
         parts = m.actuator_gainprm[k, 2:], m.actuator_biasprm[k], m.actuator_dynprm[k, 1:]
         if _control_inputs(m, k) != ["voltage"] or any(map(np.any, parts)):

@@ -75,7 +75,7 @@ def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
     """Return the masses on which gravity does not act, in the coordinates of their bodies.
 
     The function omits masses on the base, because the base does not move. The result does not
-    depend on the gravity in the file, because a world or a parameter can change the gravity.
+    depend on the gravity in the file, which a world or a parameter can change.
     """
     return tuple(
         one._replace(
@@ -182,7 +182,7 @@ def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
 def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
     """Return the collision exclusions as pairs of body indices, -1 for the base.
 
-    Two bodies are an exclusion if all pairs of their links are exclusions.
+    A pair of bodies is excluded if all pairs of their links are excluded.
     """
     if not listed.apart:
         return ()
@@ -439,9 +439,9 @@ _FALLING = read_only(STANDARD_GRAVITY)
 def _make_model(
     model: Callable[..., Model], names: Sequence[str], inertia: Sequence[RigidInertia]
 ) -> Model:
-    """Create a model by the constructor `model`; `names` are the names of the bodies.
+    """Create a model by the constructor `model`; `names` are the body names.
 
-    Bodies with a physically impossible inertia become `unphysical`.
+    The function lists bodies with a physically impossible inertia in the field `unphysical`.
     """
     try:
         return model()
@@ -462,7 +462,7 @@ def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -
 
 
 def _immobile_joint_warnings(listed: Assembly, model: Model) -> list[str]:
-    """Return a list with a warning if a joint moves no inertia, otherwise an empty list.
+    """Return the warning about a joint that moves no inertia, as a list, or an empty list.
 
     Forward dynamics has no solution for such a joint.
     """
@@ -559,9 +559,9 @@ def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str])
 def _chain(
     listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
 ) -> tuple[str, float, float]:
-    """Return the last source in the chain that begins at the mimic joint f.
+    """Return the last source in the chain of mimic joints from f, with total ratio and offset.
 
-    The result also contains the total ratio and offset. `by_name` contains all mimic joints.
+    `by_name` contains all mimic joints.
     """
     source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
     while source in by_name:
@@ -581,7 +581,7 @@ PARALLEL = 2e-5  # [rad] accumulated rounding error of angles with five digits
 
 
 def align_parallel_axes(
-    connections: Sequence[Connection], turned: Mapping[str, Array]
+    connections: Sequence[Connection], rotations: Mapping[str, Array]
 ) -> list[Connection]:
     """Make joint axes that differ by less than 2e-5 rad exactly parallel; return the joints.
 
@@ -590,13 +590,14 @@ def align_parallel_axes(
 
     Args:
         connections: The joints.
-        turned: The rotation from model to joint coordinates, by joint name.
+        rotations: The rotation from model to joint coordinates in the zero configuration, by joint
+            name.
     """
     directions: list[Array] = []
     found = []
     for c in connections:
         if isinstance(c.joint, Revolute | Prismatic):
-            E = turned[c.name]
+            E = rotations[c.name]
             u = E.T @ np.array(c.joint.axis)
             same = next((d for d in directions if np.linalg.norm(np.cross(d, u)) < PARALLEL), None)
             if same is None:
@@ -664,10 +665,10 @@ def _assemble_loops(robot: RobotDescription) -> RobotDescription:
 
 
 def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
-    """Return the assembly without the loop joints that are the keys of `loops`.
+    """Return an assembly in which the joints of immobile loops are fixed.
 
-    The values of `loops` are the other joints of each loop, which become fixed joints. The function
-    adds a warning for each loop.
+    The keys of `loops` are the loop joints, which the function removes. The values are the other
+    joints of each loop, which become fixed joints. The function adds a warning for each loop.
     """
     fixed = {name for joints in loops.values() for name in joints}
     line = {c.name: c.line for c in listed.connections}

@@ -111,7 +111,7 @@ class Link(NamedTuple):
 
 
 def weightless(link: Link, share: float = 1.0) -> Weightless:
-    """Return a weightless mass in link coordinates: `share` times the mass of the link."""
+    """Return the weightless mass of a link, in link coordinates: `share` times the link mass."""
     m, h = link.inertia.m, link.inertia.h
     x, y, z = (h / m if m else h).tolist()
     return Weightless(link.name, -1, share * m, (x, y, z))
@@ -169,7 +169,7 @@ class ParsedSensor(NamedTuple):
         link: The link that carries the sensor, by default the base.
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
-        outboard: The links whose inertias become the field `parts` of the sensor.
+        outboard: The links whose inertias the field `parts` of the sensor lists.
         joint: The name of a joint, or "". If a joint is given, the links outboard of this joint
             replace `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.

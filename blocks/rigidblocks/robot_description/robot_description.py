@@ -114,7 +114,7 @@ class PointSpring(NamedTuple):
 
 
 class Weightless(NamedTuple):
-    """Mass on which gravity does not act, on the body with the index `body`.
+    """Mass of the body with the index `body` on which gravity does not act.
 
     `mass` is in kg, `centre` (3,) [m] in body coordinates. If `mass` is greater than the mass of
     the body, the resulting force on the body is opposite to gravity.
@@ -132,8 +132,8 @@ class JointTendon(NamedTuple):
         s = sum of coefficients[k] q[joints[k]]
 
     The tendon has a spring, a damper, dry friction and limits of s. `joints` are joint indices. The
-    spring is slack between the two rest lengths `rest`. The limits (lower, upper) have an
-    effect only in a plant with stops.
+    spring is slack between the two rest lengths `rest`. The limits (lower, upper) apply only in a
+    plant with stops.
     """
 
     name: str
@@ -225,8 +225,8 @@ class Sensor:
         joints: The joint indices, if the quantity depends on joint values.
         coefficients: The coefficients of the joints. For a force sensor, the sign of its output.
             The default is 1.
-        offset: The constant term of a weighted sum of joint positions.
-        unit: The unit of a weighted sum of joint values.
+        offset: The constant term, if the quantity is a weighted sum of joint positions.
+        unit: The unit, if the quantity is a weighted sum of joint values.
         parts: The body index and the inertia of each outboard body, in body coordinates. A force
             sensor measures the force that accelerates these bodies.
         obstacles: The shapes that the ray of a range sensor can hit.
@@ -303,7 +303,7 @@ class JointProperties:
 
     @classmethod
     def concatenate(cls, parts: Iterable[tuple[int, Mapping[str, Any]]]) -> "JointProperties":
-        """Return the properties of several joints.
+        """Return the concatenated properties of several joints.
 
         `parts` contains a pair for each joint: the number of velocity variables, and the properties
         of the joint by name.
@@ -355,7 +355,7 @@ class RobotDescription(AttributeHints):
         weightless: The masses on which gravity does not act.
         tendons: The tendons whose lengths are weighted sums of joint positions.
         drags: Fluid drag on the bodies.
-        sensors: The sensors of the file that a plant can have as outputs.
+        sensors: The sensors of the file that can become plant outputs.
     """
 
     CALLS: ClassVar = {
@@ -475,7 +475,8 @@ def _solve_ray_quadratic(d: Array, p: Array, square: float) -> list[Hit]:
 
         |p + t d|^2 = square
 
-    The margin is the discriminant of the quadratic equation, negative without a solution.
+    The margin is the discriminant of the quadratic equation, which is negative if no solution
+    exists.
     """
     a, b, c = d @ d, d @ p, p @ p - square
     margin = b * b - a * c - _RAY_EPSILON
@@ -553,7 +554,7 @@ def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
 
 
 def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
-    """Return the distance along a ray to the plane z = 0; `NO_HIT` for a ray that misses it.
+    """Return the distance along a ray to a plane z = 0, or `NO_HIT` if the ray misses the plane.
 
     `size` contains the half-extents along x and y; 0 denotes an infinite extent. A ray from below
     misses the plane.

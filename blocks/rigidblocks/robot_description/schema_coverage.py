@@ -41,7 +41,7 @@ Table = Mapping[str, Mapping[str, Rule]]
 
 
 def unread_elements(root: Element, table: Table) -> Iterator[str]:
-    """Yield a warning for each name of an unsupported element or attribute, with line numbers."""
+    """Yield a warning with line numbers for each unsupported element or attribute name."""
     found: dict[tuple[str, str, str], list[Element]] = {}
     for element, name, rule in _reports(root, table, root.tag):
         parent = element.getparent() if name.startswith("<") else element
@@ -55,7 +55,7 @@ def unread_elements(root: Element, table: Table) -> Iterator[str]:
 
 
 def repeated_elements(root: Element, once: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each repeated child of which the reader uses only the first.
+    """Yield a warning for each repeated child, of which the reader uses only the first.
 
     `once` contains the names of these children by the tag of the parent.
     """
@@ -174,7 +174,7 @@ def _is_known_transmission(text: str) -> bool:
 
 
 def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
-    """Return the rules of element and attribute names, by name.
+    """Return a rule for each element or attribute name, by name.
 
     `read` contains the supported names and `ignored` the ignored names, separated by spaces. `more`
     contains the rules of other names; the keyword a__b stands for the name a:b.

@@ -197,7 +197,7 @@ def _check_unique(element: Element, attached: Mapping[str, tuple[Element, str]])
 
 
 def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
-    """Return the pairs of links without contact: both links have <self_collide> false.
+    """Return the pairs of links without contact, for which <self_collide> is false in both links.
 
     The default of a link is <self_collide> of the model. The default of the model is false.
     """
@@ -460,7 +460,7 @@ class _Reader:
         return X
 
     def _canonical_link(self) -> str:
-        """Return the link to which the model frame is attached, or "" if the model has no links."""
+        """Return the canonical link, which carries the model frame; "" without links."""
         names = [required_attribute(e, "name") for e in children(self.model, "link")]
         given = (self.model.get("canonical_link") or "").strip()
         if given and given not in names:
@@ -600,7 +600,7 @@ class _Reader:
     def _angle(
         self, gear: Element, connections: Sequence[Connection], reference: str, link: str, axis: str
     ) -> tuple[str, float]:
-        """Return the joint between the reference body and a link, and a sign.
+        """Return the joint between the reference body of a gearbox and a link, and a sign.
 
         The sign is 1 if the gearbox angle about the axis `axis` increases with the joint position,
         else -1.
@@ -630,7 +630,7 @@ class _Reader:
         return np.asarray(E.T @ u)
 
     def origin(self, links: Sequence[Link], connections: Sequence[Connection]) -> Transform | None:
-        """Return the world pose of the link without a parent joint."""
+        """Return the world pose of the root link, which has no parent joint, or None."""
         children_ = {c.child for c in connections}
         roots = [link.name for link in links if link.name not in children_]
         return self.poses[roots[0]] if roots else None

@@ -79,7 +79,7 @@ _OBJECTS = {1: "body", 2: "body", 3: "jnt", 5: "geom", 6: "site", 7: "cam", 18: 
 def sensor_names(m: Any) -> list[str]:
     """Return the names of the sensors.
 
-    An unnamed sensor gets a name from its type and the name of its object.
+    The name of an unnamed sensor consists of its type and the name of its object.
     """
     names: list[str] = [_text(m.names, at) for at in m.name_sensoradr[: m.nsensor]]
     taken = {*names}
@@ -100,8 +100,8 @@ def _text(names: bytes, start: int) -> str:
 def read_sensors(m: Any, names: Names, root: Element) -> tuple[list[ParsedSensor], list[str]]:
     """Return the sensors of the supported types, and warnings about other sensors.
 
-    `schema_coverage` reports the unsupported types in `root`. The warnings of this function concern
-    sensors in included files and unsupported settings.
+    `schema_coverage` reports the unsupported types in `root`. This function warns about sensors in
+    included files and about unsupported settings.
     """
     found, warnings = list[ParsedSensor](), list[str]()
     listed = {str(one.tag) for one in root.iterfind("sensor/*")}
@@ -211,12 +211,11 @@ def _subtree(m: Any, body: int) -> Iterator[int]:
 
 
 def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, ...], float, str]:
-    """Return the terms of a sensor value that is a linear function of joint values.
+    """Return joints, coefficients, constant term and unit of a linear sensor value.
 
-    `kind` is the sensor type, and `number` the index of the joint, tendon or actuator. The terms
-    are the joints, the coefficients, the constant term and the unit. Joint positions in MuJoCo
-    include the attribute ref, but joint positions of the model do not. The constant term
-    compensates for this difference.
+    The value is a linear function of joint values. `kind` is the sensor type, and `number` the
+    index of the joint, tendon or actuator. Joint positions in MuJoCo include the attribute ref, but
+    joint positions of the model do not. The constant term compensates for this difference.
     """
     if kind in _AT_JOINT:
         joints, weights = [number], np.ones(1)
@@ -284,7 +283,7 @@ def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, T
 
 
 def _mjcf_sampling(m: Any, k: int) -> Sampling:
-    """Return the sampling of sensor k; a sensor with noise is sampled every time step.
+    """Return the sampling of sensor k; a sensor with noise has a sample in every time step.
 
     The interval and the delay apply only to a sensor with a history buffer. The delay must be a
     multiple of the time between two samples.

@@ -61,7 +61,7 @@ def _depth_first(connections: Iterable[Connection]) -> list[Connection]:
 
 
 def _inward_joints(connections: Sequence[Connection]) -> dict[str, Connection]:
-    """Return the joint between each link and its parent in a tree of minimum depth (RBDA 10.2)."""
+    """Return the parent joint of each link by name, in a tree of minimum depth (RBDA 10.2)."""
     outward: dict[str, list[Connection]] = {}
     for c in connections:
         if not c.closes:
@@ -106,7 +106,7 @@ def _load(c: Connection, followers: Container[str]) -> int:
 
 
 def split_bodies(listed: Assembly) -> Assembly:
-    """Return the assembly in which every joint with joint properties is a tree joint.
+    """Return an equivalent assembly in which every joint with properties is a tree joint.
 
     If a loop joint has properties, a coupling or an actuator, the function splits the child link of
     the joint into two halves. Each half has half of the inertia. The loop joint becomes the tree
@@ -139,7 +139,7 @@ def split_bodies(listed: Assembly) -> Assembly:
 def _split_inertia(
     listed: Assembly, links: dict[str, Link], tree: Sequence[Connection], c: Connection
 ) -> RigidInertia:
-    """Return half of the inertia of the heaviest link that is fixed to the child of joint c.
+    """Halve the inertia of the heaviest link that is fixed to the child of joint c; return it.
 
     The result is in the coordinates of the child. The function also halves the inertia of the link
     in `links`. If the child is fixed to the base, the function returns the inertia of the heaviest

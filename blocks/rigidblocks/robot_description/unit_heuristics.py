@@ -85,7 +85,7 @@ def _suspicious_position(joint: str, turns: bool, most: float) -> str:
 
 
 def _values(element: Element, *names: str) -> list[float]:
-    """Return the absolute values of the finite numbers in the attributes `names`."""
+    """Return the absolute values of all finite numbers in the attributes `names` of an element."""
     values = []
     for token in " ".join(element.get(name) or "" for name in names).split():
         try:

@@ -64,14 +64,14 @@ ZERO = (0.0, 0.0, 0.0)
 def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
     """Return the visual or collision shapes of a <link> in link coordinates.
 
-    `kind` is "visual" or "collision". If `later` is True, the shapes are created at first use. The
-    function skips meshes and opens no files.
+    `kind` is "visual" or "collision". If `later` is True, the function creates the shapes at first
+    use. The function skips meshes and opens no files.
     """
     return LazyTuple(_shapes, link, kind) if later else _shapes(link, kind)
 
 
 def has_sound_shapes(root: Element) -> bool:
-    """Return True if a fast check finds no invalid shape in a <robot>.
+    """Return True if a fast check proves that all shapes in a <robot> are valid.
 
     Sizes must be nonnegative numbers, and origins must be numbers. Mesh paths must not be empty
     and must not contain "..".
@@ -239,7 +239,7 @@ _JOINT_STATES = {
 def _joint_states(
     root: Element, connections: Sequence[Connection], warnings: list[str]
 ) -> Iterator[ParsedSensor]:
-    """Yield the joint sensors of the state interfaces in <ros2_control>; append warnings."""
+    """Yield a joint sensor for each state interface in <ros2_control>; append warnings."""
     by_name = {c.name: c for c in connections}
     found: set[str] = set()
     for element in root.iterfind("ros2_control/joint/state_interface"):
@@ -318,10 +318,9 @@ def _read_loops(
     closing: Sequence[Element],
     warnings: list[str],
 ) -> tuple[list[Connection], list[Connection]]:
-    """Return the joints and the loop joints, with exactly parallel axes.
+    """Return the joints and the loop joints, after nearly parallel axes become exactly parallel.
 
-    `closing` contains the elements that define the loop joints. Nearly parallel axes become exactly
-    parallel.
+    `closing` contains the elements that define the loop joints.
     """
     places = _places_at_rest(links, connections)
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
@@ -479,7 +478,7 @@ def _report(root: Element) -> Iterator[str]:
 
 
 def read_quaternions(root: Element) -> None:
-    """Replace each `quat_xyzw` of an <origin> in URDF 1.1 by the `rpy` of the same rotation.
+    """Replace each `quat_xyzw` of an <origin> in a URDF 1.1 file by the equivalent `rpy`.
 
     URDF 1.0 does not have the attribute `quat_xyzw`. For such a file, a warning lists the ignored
     attributes.

@@ -63,7 +63,7 @@ def problems(path: str | Path, checks: Sequence[Check] = ()) -> tuple[Problem, .
 def _import_warnings(
     path: Path, reported_lines: set[int], checks: Sequence[Check]
 ) -> Iterator[Problem]:
-    """Yield the problems that `load_model` and `checks` find; skip errors on `reported_lines`."""
+    """Yield the problems that `load_model` and `checks` find, except errors on `reported_lines`."""
     try:
         robot = load_model(path)
     except FormatError as error:
@@ -86,7 +86,7 @@ def _import_warnings(
 
 
 def singular_start(robot: RobotDescription) -> str:
-    """Return the reason why accelerations are not unique in the initial configuration, or "".
+    """Return the reason why the accelerations in the initial configuration are not unique, or "".
 
     The accelerations are not unique if the joint-space inertia H, including rotor inertias, is
     singular. An example is a pair of joints with a common axis that move only a point mass on

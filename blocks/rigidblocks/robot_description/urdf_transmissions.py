@@ -42,9 +42,9 @@ def transmission_actuators(
 ) -> Iterator[ParsedActuator]:
     """Yield the actuators of all transmissions of a URDF; append warnings.
 
-    The command of an actuator is the torque of its motor [N m]. A transmission is left out with a
-    warning if its kind is not supported, if a joint does not exist or does not have
-    exactly one degree of freedom, or if a joint already has a transmission.
+    The command of an actuator is the torque of its motor [N m]. The function ignores a transmission
+    with a warning if the kind of the transmission is not supported, if a joint does not exist or
+    does not have exactly one degree of freedom, or if a joint already has a transmission.
     """
     joints = {c.name: c for c in connections}
     driven: dict[str, int] = {}
@@ -70,7 +70,7 @@ def _reason_to_ignore(
     driven: Mapping[str, int],
     names: set[str],
 ) -> str | None:
-    """Return the reason why a transmission is not read, or None.
+    """Return the reason why the reader ignores a transmission, or None.
 
     `parts` contains the actuator elements and the joint elements of the transmission. `driven` maps
     each joint with a transmission to the line of this transmission. `names` contains the names of

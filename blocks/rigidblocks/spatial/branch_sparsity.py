@@ -1,10 +1,11 @@
 """Branch-induced sparsity of the joint-space inertia (RBDA 6.4, 6.5).
 
-The factorizations and products skip the zeros. H is symmetric positive definite. Row k of H or L
-has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so on. The array
-`parent` has one entry per *variable*, -1 for the base. `expand_lambda` computes this array from the
-parents of the bodies. The zero pattern depends only on the tree, so no function branches on a
-value. L is lower triangular. x is a vector (n,) or a matrix of columns (n, k).
+The factorizations and products skip the zeros of H and L. H is symmetric positive definite. Row k
+of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so on.
+The array `parent` has one entry per *variable*, -1 for the base. `expand_lambda` computes this
+array from the parents of the bodies. The zero pattern depends only on the tree, so no function
+branches on values. H = L^T L with a lower triangular L. x is a vector (n,) or a matrix of columns
+(n, k).
 """
 
 from collections.abc import Sequence
@@ -21,8 +22,9 @@ def expand_lambda(parent: Parents, freedoms: Sequence[int]) -> tuple[int, ...]:
     """Return the expanded parent array, with one entry per variable (RBDA Table 6.4).
 
     A joint with several degrees of freedom becomes a chain of joints with one degree of freedom.
-    `freedoms[i]` is nv of joint i. A joint without degrees of freedom adds no variable. The parent
-    of the first variable of a joint is the nearest variable on the path to the base.
+    `freedoms[i]` is the number of degrees of freedom of joint i. A joint without degrees of freedom
+    adds no variable. The parent of the first variable of a joint is the nearest variable on the
+    path to the base.
 
     Raises:
         ValueError: A parent index is not below the index of its child, or the lengths differ.

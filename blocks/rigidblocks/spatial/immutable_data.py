@@ -17,7 +17,7 @@ def read_only(values: ArrayLike) -> NDArray[Any]:
 def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> NDArray[Any]:
     """Return a read-only array of floats with the shape `shape` from the flat list `values`.
 
-    This function takes less than half the time of numpy.array with nested lists.
+    This function is more than twice as fast as numpy.array with nested lists.
     """
     array = np.fromiter(values, float, len(values))
     array.setflags(write=False)
@@ -27,7 +27,7 @@ def floats_of_shape(shape: tuple[int, ...], values: Sequence[float]) -> NDArray[
 def is_frozen(*values: Any) -> bool:
     """Return True if all values are immutable.
 
-    Numbers are immutable, and also read-only arrays that are not views of writable arrays.
+    Immutable values are numbers, and read-only arrays that are not views of writable arrays.
     """
     for value in values:
         if isinstance(value, np.ndarray):
@@ -46,7 +46,7 @@ class Immutable:
 
 
 class LazyTuple(Sequence[Any]):
-    """Tuple whose elements are the result of `make(*arguments)`, called at first use.
+    """Tuple with the elements of `make(*arguments)`, which is called at first use.
 
     For example, a program that shows no robot never creates the visual shapes.
     """

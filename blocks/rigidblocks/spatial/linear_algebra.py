@@ -2,7 +2,7 @@
 
 All functions are for small matrices. Functions with "yes" in the column "traced" accept traced
 scalars and do not branch on values. Structurally zero elements add no operations to a trace. The
-column "rank" contains the supported ranks of the matrix, and the result for other ranks.
+column "rank" contains the supported ranks of the matrix, and the outcome for other ranks.
 
     function             result                                     traced  rank
     small_inverse        A^-1, A symmetric positive definite        yes     full, not checked
@@ -41,7 +41,7 @@ Solver = Callable[[Array], Array]
 def small_inverse(D: Array) -> Array:
     """Return the inverse of a small symmetric positive definite matrix by elimination.
 
-    The matrix size is usually the number of degrees of freedom of a joint.
+    The typical matrix size is the number of degrees of freedom of a joint, at most 6.
     """
     if len(D) == 0:
         return D
@@ -115,7 +115,7 @@ def _elimination(W: Array) -> tuple[Array, Array]:
 def _traced_solver(W: Array) -> Solver:
     """Return a function that computes W^-1 b for a traced W.
 
-    The function exchanges rows by `select` and skips structural zeros.
+    The function exchanges rows by means of `select`, and skips structural zeros.
     """
     U, exchanges = _traced_elimination(W)
 
@@ -135,9 +135,9 @@ def _traced_solver(W: Array) -> Solver:
 
 
 def _traced_elimination(W: Array) -> tuple[Array, list[list[tuple[int, Any]]]]:
-    """Return the LU factors of a traced W, and the row exchanges of each column.
+    """Return the LU factors of a traced W, and for each column the row exchanges.
 
-    An exchange consists of a row index and a condition.
+    An exchange is a pair (row index, condition).
     """
     U, n, exchanges = W.copy(), len(W), []
     for j in range(n):
@@ -169,8 +169,8 @@ def orthonormal(M: Array, limit: Any) -> tuple[Array, Array, tuple[Any, ...]]:
     """Orthonormalize the columns of M (n, m) by Gram-Schmidt with column pivoting.
 
     The remainder of a column of M is the component normal to the previous columns of Q. Each step
-    normalizes the longest remainder. If its squared length is not above `limit`, the new column of
-    Q and all later columns are zero. Their lengths in the result are also zero.
+    normalizes the longest remainder. If the squared length of this remainder is not above `limit`,
+    the new column of Q and all later columns are zero, with zero lengths in the result.
 
     Returns:
         Q = M V (n, m) with orthonormal columns, V (m, m), and the lengths of the remainders (m,).
@@ -237,7 +237,7 @@ def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
 def project_out(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
     """Return the vector without its components along the orthonormal vectors `units`.
 
-    The method is the modified Gram-Schmidt method. The scalar products use only the first n
+    The method is modified Gram-Schmidt. If n is given, the scalar products use only the first n
     elements.
     """
     return _split_projection(vector, units, n)[0]
@@ -313,9 +313,10 @@ class Reduction(NamedTuple):
     free variables. `free` (n,) is 1 for free variables and 0 for other variables. `kept` (m,) is 1
     for independent constraints and 0 for dependent constraints.
 
-    M (m, n) returns the coefficients of the independent rows of K in a linear combination r of all
-    rows: K^T M r = r. The rows of M for dependent constraints are zero. `rest` (m, n) contains the
-    coefficients of the free variables in the dependent constraints after the elimination.
+    For a linear combination r (n,) of the rows of K, M r (m,) contains the coefficients of r with
+    respect to the independent rows: K^T M r = r. The rows of M (m, n) for dependent constraints are
+    zero. After the elimination, `rest` (m, n) contains the coefficients of the free variables in
+    the dependent constraints.
     """
 
     G: Array
@@ -334,9 +335,9 @@ def reduction(
     The elimination skips the `independent` variables. It ends when no pivot is larger than the
     tolerance times the first pivot. The remaining rows of K then depend on the pivot rows.
 
-    The number of pivots depends on the values of K, but the shapes of a traced result must not.
-    The function therefore does not exchange rows and columns. It marks the pivot rows and columns
-    by factors of 0 or 1, and steps without a pivot have no effect.
+    The number of pivots depends on the values of K, but the shape of a traced result must not
+    depend on values. The function therefore does not exchange rows and columns. It marks the pivot
+    rows and columns by factors of 0 or 1, and steps without a pivot have no effect.
     """
     m, n = K.shape
     A: Array = np.hstack([K, np.asarray(k)[:, None], np.eye(m)])
@@ -523,9 +524,9 @@ class Columns:
 
 
 class Mirror(NamedTuple):
-    """Householder reflection of some elements of a vector.
+    """Householder reflection that acts on some elements of a vector.
 
-    The reflection replaces the elements x at the indices `places` by x - factor (v^T x) v.
+    For the elements x at the indices `places`, the reflection returns x - factor (v^T x) v.
     """
 
     places: list[int]
@@ -585,13 +586,13 @@ class Reflected:
 def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected:
     """Return a basis P (n, k) of the vectors normal to the orthonormal columns of Q (n, m).
 
-    Householder reflections map the columns of Q to the s `spare` coordinates, and the columns of P
-    to the other k = n - s coordinates. This takes fewer operations than the Gram-Schmidt method
-    (`completion`). If Q has more than s columns, each further nonzero column is mapped to one of
-    the other coordinates. The column of P for this coordinate is zero.
+    Householder reflections map the columns of Q to the coordinate axes in `spare` (s axes), and the
+    columns of P to the other k = n - s axes. This takes fewer operations than the Gram-Schmidt
+    method (`completion`). If Q has more than s columns, each further nonzero column is mapped to
+    one of the other axes. The column of P for this axis is zero.
 
-    If the trace will be differentiated, each column of Q has a single reflection. A separate
-    reflection of the spare components would not be differentiable if these components are zero.
+    If the trace will be differentiated, a single reflection maps each column of Q. A separate
+    reflection of the spare components is not differentiable at zero components.
 
     Args:
         Q: The orthonormal columns (n, m). The last columns may be zero.
@@ -623,7 +624,7 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
 
 
 def _gathering_reflection(q: Array, places: list[int]) -> Mirror:
-    """Return the reflection that zeroes all elements of q at `places` except the first."""
+    """Return the reflection that zeroes the elements of q at `places`, except the first."""
     x = q[places]
     if len(places) == 1:
         return Mirror(places, np.zeros(1), 0.0)
@@ -638,7 +639,7 @@ _NOTHING = 1e-40  # elements with a smaller sum of squares are not reflected
 
 
 def _aligning_reflection(q: Array, places: list[int], exists: Any) -> Mirror:
-    """Return the reflection that zeroes all elements of q at `places` except the last.
+    """Return the reflection that zeroes the elements of q at `places`, except the last.
 
     `exists` is 1, or 0 if q is the zero vector.
     """
@@ -720,10 +721,10 @@ class SVD(NamedTuple):
 def svd(A: Array, sweeps: int | None = None) -> SVD:
     """Compute the singular value decomposition of A (m, n) by one-sided Jacobi rotations.
 
-    The rotations make p = min(m, n) columns orthogonal to each other. The function does `sweeps`
-    Jacobi sweeps; a sweep rotates every pair of columns. For p up to 12, the default number of
-    sweeps is one or two more than rounding accuracy requires, even for nearly dependent columns. If
-    the columns differ only in length, small and large singular values have equal relative
+    The rotations make p = min(m, n) columns orthogonal to each other. `sweeps` is the number of
+    Jacobi sweeps; a sweep rotates every pair of columns. For p up to 12, the default is one or two
+    sweeps more than rounding accuracy requires, even for nearly dependent columns. If a scaling of
+    the columns makes A well conditioned, small and large singular values have equal relative
     accuracy.
     """
     A = np.asarray(A)

@@ -20,7 +20,7 @@ Number = Any
 def count_at_most(grid: Array, x: Number) -> Number:
     """Return the number of grid points at or below x, for each element of x.
 
-    The grid points increase. The result for NaN is 0.
+    The grid points must increase. The result for NaN is 0.
     """
     if is_traced(x):
         return np.frompyfunc(lambda one: _count_one_at_most(grid, one), 1, 1)(x)
@@ -42,10 +42,9 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
     """Return `index` with event indicators, so that it changes only at events in model exchange.
 
     `index` is the number of points of a grid (n,) that are at most x. Between two events, the
-    result does not change, even if x is slightly beyond a grid point (`piecewise`). The function
-    converts the index to a Gray code, of which only one binary digit changes at each grid point.
-    Each digit has one event indicator. If x starts at the first grid point, the initial index
-    includes this point.
+    result does not change, even if x is slightly beyond a grid point (`piecewise`). Internally, the
+    index is a Gray code, in which only one binary digit changes at each grid point. Each digit has
+    an event indicator. If x starts at the first grid point, the initial index includes this point.
     """
     if not (is_traced(index) and len(grid)):
         return index
@@ -104,7 +103,7 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def time_past_event(t: Number) -> Number:
-    """Return t [s] plus a tolerance; at this time, an event at t counts as past.
+    """Return t [s] plus a tolerance, a time at which an event at t counts as past.
 
     The tolerance exceeds the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
     """
@@ -112,7 +111,7 @@ def time_past_event(t: Number) -> Number:
 
 
 def rounded_up(t: Number) -> Number:
-    """Return t [s] plus a tolerance; at this time, t counts as reached.
+    """Return t [s] plus a tolerance, the latest time that counts as t.
 
     The tolerance exceeds the rounding error: t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
     """

@@ -77,7 +77,7 @@ def coriolis(v: Array, vJ: Array) -> Array:
 def spin(w: Array, wd: Array) -> Array:
     """Return the matrix W (2, 2) with W r = P(r) wd - w^2 r, for w (1,) and wd (1,).
 
-    W r is the acceleration of the body point r relative to the body origin.
+    W r is the acceleration of the body point at r relative to the body origin.
     """
     ww, a = w[0] * w[0], wd[0]
     return np.array([[-ww, -a], [a, -ww]])

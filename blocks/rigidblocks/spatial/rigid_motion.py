@@ -12,8 +12,8 @@ first.
 
 The functions `displacement`, `planar_displacement` and `rough_planar_displacement` (RBDA A.1, A.2)
 approximate u = log(X). They are exact for a pure translation, and their error decreases with the
-angle between A and B. They do not support large angles. For example, for a half turn E is symmetric
-and the angular part of the result is zero.
+angle between A and B. They are not valid for large angles: for a half turn, for example, the
+angular part of the result is zero, because E is symmetric.
 
 All functions accept floats and traced scalars.
 
@@ -37,7 +37,7 @@ _SMALL = 1e-8  # limit of theta^2 below which two series terms give rounding acc
 def quaternion_rotation(p: Array) -> Array:
     """Return the rotation E (3, 3) from F_p to F_s coordinates (RBDA Eq 4.12).
 
-    p and -p give the same rotation.
+    p and -p represent the same rotation.
     """
     p0, p1, p2, p3 = p
     d0, d1, d2, d3 = p0 + p0, p1 + p1, p2 + p2, p3 + p3
@@ -133,10 +133,10 @@ def _products(E: Array) -> Array:
 
 
 def travel(phi: Array, v: Array) -> Array:
-    """Return the displacement d (3,) [m] of a point in unit time.
+    """Return the displacement d (3,) [m] of a point that moves with a rotating frame.
 
-    The velocity v (3,) of the point is constant in a frame that rotates by phi (3,) [rad]. theta is
-    the rotation angle, the length of phi.
+    In unit time, the frame rotates by phi (3,) [rad]. The velocity v (3,) of the point is constant
+    in this frame. theta is the rotation angle, the length of phi.
 
         d = v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
@@ -184,7 +184,7 @@ def exp(u: Array) -> Transform:
 
         matrix(exp(u)) = e^(-u x)
 
-    The coordinates of u are equal in both frames, exp(u) u = u.
+    u has equal coordinates in both frames: exp(u) u = u.
     """
     return Transform(quaternion_rotation(quaternion_from_vector(u[:3])), travel(u[:3], u[3:]))
 
@@ -300,8 +300,8 @@ def planar_displacement(X: planar.Transform) -> Array:
 def rough_planar_displacement(X: planar.Transform) -> Array:
     """Return the planar displacement [X23; X31; -X21] (3,) from A to B.
 
-    Xij are the elements of the matrix of X, counted from 1. The result takes fewer operations than
-    `planar_displacement`, but it is not an invariant of X.
+    Xij are the elements of the matrix of X, counted from 1. The function takes fewer operations
+    than `planar_displacement`, but the result is not an invariant of X.
 
     Source: RBDA Table A.1.
     """

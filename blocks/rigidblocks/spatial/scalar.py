@@ -1,4 +1,4 @@
-"""Functions of scalars and arrays that may be traced, and dual numbers.
+"""Functions of scalars and arrays, which may be traced, and dual numbers.
 
 The algorithms accept floats and traced scalars (object arrays). They use `select` instead of a
 data-dependent `if`, because `select` supports both types. Arithmetic, `np.sin`, `np.sqrt` and
@@ -43,9 +43,9 @@ def piecewise(margin: Number, above: Number, below: Number, whole: Number = None
     """Return `above` for a positive margin and `below` otherwise, element by element.
 
     In model exchange the margin is an event indicator, and the active branch does not change
-    between two events. The integrator then also evaluates the active branch slightly beyond the
-    sign change. The branches must therefore be finite and differentiable at such points. Outside
-    model exchange, the result is `select(less(0, margin), above, below)`.
+    between two events. The integrator therefore evaluates the active branch slightly beyond the
+    sign change, where the branch must be finite and differentiable. Outside model exchange, the
+    result is `select(less(0, margin), above, below)`.
 
     Args:
         margin: The margin, whose typical magnitude should be about 1.
@@ -70,8 +70,8 @@ _choice_each = np.frompyfunc(_choice_one, 4, 1)
 def is_number(value: Any, number: float) -> bool:
     """Return True if a value is not traced and equals `number`.
 
-    Use this check only to omit operations. The result of a function must not depend on it, because
-    an untraced value may equal the number by chance.
+    Use this check only to omit operations. The result must not depend on the check, because an
+    untraced value may equal the number by chance.
     """
     # float comes first, because isinstance is much faster for float than for Real
     return isinstance(value, (float, Real)) and value == number
@@ -116,7 +116,7 @@ _maximum_each = np.frompyfunc(_maximum_one, 2, 1)
 
 
 def erf(a: Number) -> Number:
-    """Return the error function of a number or of each element of an array."""
+    """Return the error function, element by element."""
     values = _erf_each(a)
     return values if is_traced(a) else np.asarray(values, dtype=float)[()]
 
@@ -140,7 +140,7 @@ def matrix_product(W: Any, x: Number) -> Number:
 
 
 def square_root(a: Any) -> Any:
-    """Return the square roots of the elements of an array, also of traced values."""
+    """Return the square root, element by element; the elements may be traced."""
     return _sqrt_each(a) if np.asarray(a).dtype == object else np.sqrt(a)
 
 
@@ -238,7 +238,7 @@ def is_traced(*values: Number) -> bool:
 
 
 def _elementwise(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return a method of `Dual` for a scalar operation.
+    """Return the method of `Dual` for a scalar operation.
 
     NumPy applies the method to each element of an array operand.
     """

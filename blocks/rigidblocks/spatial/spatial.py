@@ -6,9 +6,8 @@ in RBDA Table A.3, because this form needs fewer operations. The method `matrix`
 matrix. Rotations follow the convention of RBDA. For example, `rotz(q)` transforms A to B
 coordinates, where frame B is frame A rotated by +q about z.
 
-The functions accept floats and traced scalars. The screws and homogeneous matrices at the end of
-this file accept only floats. They convert to and from the conventions of other libraries (RBDA 2.5,
-2.8).
+The functions accept floats and traced scalars. The functions for screws and homogeneous matrices
+accept only floats. They convert to and from the conventions of other libraries (RBDA 2.5, 2.8).
 
 Source: RBDA chapter 2, appendix A.
 """
@@ -36,7 +35,7 @@ CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two following a
 def blocks(A: Array, B: Array, C: Array, D: Array) -> Array:
     """Return the matrix [[A, B], [C, D]] (6, 6) of four matrices (3, 3).
 
-    The function takes a tenth of the time of numpy.block.
+    The function is ten times as fast as numpy.block.
     """
     return np.concatenate([np.concatenate([A, B], axis=1), np.concatenate([C, D], axis=1)])
 
@@ -69,7 +68,7 @@ def skew(a: ArrayLike) -> Array:
 
 
 def _components(a: Array) -> Any:
-    """Convert a vector (3,) to a list, which is faster than an array; return a matrix unchanged."""
+    """Convert a vector (3,) to a list, for faster access; return a matrix unchanged."""
     return a.tolist() if a.ndim == 1 else a
 
 
@@ -136,7 +135,7 @@ def spin(w: Array, wd: Array) -> Array:
 
 
 def _second_moments(I: list[list[Any]]) -> list[Any]:
-    """Return the integrals of x^2, y^2 and z^2 over the mass, from the rotational inertia I.
+    """Return the integrals of x^2 dm, y^2 dm and z^2 dm, computed from the rotational inertia I.
 
     An integral within rounding error of zero becomes exactly zero.
     """
@@ -217,10 +216,9 @@ class Transform:
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """Return the change R H^T - Y R of I in an `ArticulatedInertia` due to a new origin.
+        """Return the change R H^T - Y R of the matrix I of an `ArticulatedInertia` at a new origin.
 
-        H, I and M are the fields of the inertia. R = r x and Y = H + R M (RBDA A.4). All matrices
-        are (3, 3).
+        H, I and M are the fields of the inertia, R = r x and Y = H + R M (RBDA A.4), each (3, 3).
         """
         return symmetric(R @ H.T - Y @ R)
 
@@ -541,8 +539,8 @@ class Factor(Transform):
 class Factors(Factor):
     """Product of transforms in a trace, stored as factors (RBDA A.4, A.5).
 
-    The product applies the factors one after the other, the last factor first. This takes fewer
-    operations, because the factors contain zeros and ones.
+    The last factor is applied first. Single factors contain zeros and ones, so their application
+    takes fewer operations than the application of the product.
     """
 
     def __init__(self, *factors: Transform):
@@ -585,8 +583,8 @@ class Factors(Factor):
 def _axis(E: Array) -> tuple[int, int, int] | None:
     """Return (i, j, k) if E is a rotation about the coordinate axis k, and None otherwise.
 
-    i and j are the indices of the two other axes. Constant zeros and a constant one in E identify
-    the axis.
+    i and j are the indices of the two other axes. The function identifies the axis by the constant
+    zeros and the constant one in E.
     """
     for i, j, k in CYCLIC:
         off_axis = (E[i, k], E[j, k], E[k, i], E[k, j])
@@ -631,7 +629,7 @@ def is_frame(E: list[list[float]], r: list[float]) -> bool:
 
 
 class Screw(NamedTuple):
-    """Screw of a motion vector or force vector, with axis, pitch and magnitude.
+    """Screw of a motion vector or force vector: axis, pitch and magnitude.
 
     `direction` (3,) has unit length. `point` (3,) [m] is the point of the axis nearest to the
     origin. `pitch` [m/rad] is the translation along the axis per rotation angle, or the couple
@@ -682,7 +680,7 @@ def force_from_screw(screw: Screw) -> Array:
 
 
 def homogeneous(X: Transform) -> Array:
-    """Return the matrix (4, 4) for homogeneous coordinates of points from A to B (RBDA Eq 2.28).
+    """Return the matrix T (4, 4) from A to B coordinates of homogeneous points (RBDA Eq 2.28).
 
         T = [[E, -E r], [0, 1]]
 

@@ -2,9 +2,9 @@
 
     f = I @ a + v.cross(I @ v)        X @ v, X @ f, X @ I        v.dot(f)
 
-Forces and motions have different types, and an undefined operation raises TypeError. The types of
-the operands select the operation. Constructors accept arrays, and the attribute `array` contains
-the components. The algorithms of the package use arrays instead of these types, because arrays are
+Forces and motions have different types. The operand types select the operation; an undefined
+operation raises TypeError. Constructors accept arrays, and the attribute `array` contains the
+components. The algorithms of the package use arrays instead of these types, because arrays are
 faster and can be traced.
 """
 
@@ -141,7 +141,7 @@ class Inertia(_Quantity):
 
 @dataclass(frozen=True, eq=False)
 class InverseInertia(_Quantity):
-    """Inverse inertia (6, 6): maps the force on a free or constrained body to the acceleration."""
+    """Inverse inertia (6, 6), the map from the force on a body to the acceleration of the body."""
 
     array: Array
     kind = "an inverse inertia"

@@ -1,4 +1,4 @@
-"""Joint interface, reversed joints, loop joints, and the derivative of a motion subspace.
+"""Joint interface, reversed joints, loop joints, and time derivatives of motion subspaces.
 
 A reversed joint has the opposite polarity (RBDA 4.4, Table 4.2). A loop joint closes a kinematic
 loop (RBDA 8.1, 4.1.3). `jcalc` returns only the product dS/dt qd. `subspace_rate` computes the
@@ -83,8 +83,7 @@ class Joint(abc.ABC):
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
         """Return the joint transform, motion subspace, velocity and bias acceleration (RBDA 4.4).
 
-        The velocity is vJ = S qd. The bias acceleration cJ is the apparent derivative of S,
-        multiplied by qd.
+        The velocity is vJ = S qd. The bias acceleration is cJ = (apparent derivative of S) qd.
 
         Args:
             q: Position variables (nq,).
@@ -116,7 +115,7 @@ class Joint(abc.ABC):
         return qd
 
     def integrate(self, q: Array, dq: Array) -> Array:
-        """Return the configuration (nq,) that the constant velocity dq reaches from q in unit time.
+        """Return the configuration (nq,) after unit time at the constant velocity dq from q.
 
         dq (nv,) contains velocity variables.
         """
@@ -125,7 +124,7 @@ class Joint(abc.ABC):
     def difference(self, q0: Array, q1: Array) -> Array:
         """Return the constant velocity (nv,) that moves the joint from q0 to q1 in unit time.
 
-        Rotations use the smaller of the two possible angles.
+        Of two possible rotations, the result is the rotation with the smaller angle.
         """
         return q1 - q0
 
@@ -189,8 +188,9 @@ class Joint(abc.ABC):
     def align_frames(self) -> tuple["Joint", Array]:
         """Return an equivalent joint that needs the fewest operations, and a rotation (3, 3).
 
-        The rotation transforms F_p and F_s to the frames of the equivalent joint. A joint with a
-        general axis becomes a joint with axis z. Other joints return themselves and the identity.
+        The rotation transforms F_p and F_s coordinates to the frames of the equivalent joint. A
+        joint with a general axis becomes a joint with axis z. For all other joints, the result is
+        the joint itself and the identity.
         """
         return self, np.eye(3)
 
@@ -210,7 +210,7 @@ class Joint(abc.ABC):
 
 @dataclass(frozen=True)
 class DerivedJoint(Joint):
-    """Joint that has the variables and units of another joint (`joint`)."""
+    """Base class of joints with the variables and units of another joint (`joint`)."""
 
     joint: Joint
 

@@ -1,4 +1,4 @@
-"""Joints in the x-y plane, with planar vectors (RBDA 2.16)."""
+"""Joints in the x-y plane, which use planar vectors (RBDA 2.16)."""
 
 from dataclasses import dataclass, replace
 from typing import Any

@@ -76,8 +76,8 @@ class Rheonomic(DerivedJoint):
         v_J = S qd + sigma(q, t)                              (RBDA Eq 3.32, 3.41)
         c_J = apparent derivative of v_J at qdd = 0
 
-    The joint `drive` moves this frame relative to F_p with the velocity sigma. `motion`(t) returns
-    the position variables (nq,) of `drive`. If `joint` is `Fixed`, the complete motion is
+    The joint `drive` connects F_p to this frame, which moves with the velocity sigma. `motion`(t)
+    returns the position variables (nq,) of `drive`. If `joint` is `Fixed`, the complete motion is
     prescribed, otherwise only some components of the motion. For example, a cylindrical joint with
     prescribed rotation is a `Prismatic` joint on a `Revolute` drive.
 
@@ -162,12 +162,13 @@ class StringConstraint:
 
     Each point consists of a body index (-1 for the fixed base) and a position in body coordinates:
     (3,) [m], or (2,) [m] in the plane. The cable slides without friction through all points except
-    the ends, as over small pulleys. A `closed` cable also connects the last point to the first
-    point.
+    the ends, as over small pulleys. If `closed` is True, the cable also connects the last point to
+    the first point.
 
     A closed cable may run around discs of equal `radius` [m]. The discs are centred at the points
-    and lie inside the cable. The cable is then longer by 2 pi radius (RBDA 3.4: l_1 + l_2 + l_3
-    + 2 pi r = p). `length` [m] is a number, or a function of time for a winch, as in `Rheonomic`.
+    and lie inside the cable. The left side of the equation then has the additional term 2 pi radius
+    (RBDA 3.4: l_1 + l_2 + l_3 + 2 pi r = p). `length` [m] is a number, or a function of time for a
+    winch, as in `Rheonomic`.
 
     The constraint is an equality, so the cable can also push. The multiplier is the negative
     tension [N]; a positive multiplier means that a real cable would be slack. Adjacent points must
@@ -187,7 +188,7 @@ class StringConstraint:
         return callable(self.length)
 
     def at(self, t: Any) -> "StringConstraint":
-        """Return the constraint with the cable length at time t [s]."""
+        """Return the constraint, evaluated at the time t [s]."""
         return replace(self, t=t) if self.rheonomic else self
 
     def given_length(self) -> GivenMotion:
