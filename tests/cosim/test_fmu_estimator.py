@@ -238,7 +238,9 @@ def test_fmu_filter_names_an_fmu_that_rejects_the_value_of_a_state_during_a_run(
     path = export_fmu(Oscillator(), tmp_path / "strict.fmu", fmi=version)
     with (
         FmuKalmanFilter(path, **DECLARATION) as observer,
-        pytest.raises(FmuError, match=r"strict.fmu' does not allow to set a, b, mu between steps"),
+        pytest.raises(
+            FmuError, match=r"strict.fmu' does not accept new values of a, b, mu between steps"
+        ),
     ):
         observer.step({"a": 1.0})
     assert observer.time == 0.0

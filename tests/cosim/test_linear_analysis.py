@@ -221,7 +221,7 @@ def test_input_channel_of_a_system_with_several_inputs_must_be_selected_by_name(
     with pytest.raises(KeyError, match=r"no input 'tau'; available: .*did you mean tau"):
         G.bode("tau", "q[1]")
     assert G.select("tau[1]", "q[1]").bode().input == "tau[1]"
-    with pytest.raises(ValueError, match="equal distances"):
+    with pytest.raises(ValueError, match="equally spaced"):
         G.step("tau[1]", [0.0, 1.0, 3.0])
 
 

@@ -181,7 +181,7 @@ def test_live_view_of_another_system_is_rejected():
     system.add("arm", RobotPlant(auto_tree(3)), start={"tau": [0.0] * 3})
     with LiveView(pendulum()) as view:
         with pytest.raises(
-            ValueError, match="the live view belongs to another system than the run"
+            ValueError, match="the live view does not belong to the system of the run"
         ):
             ran(system, view=view)
         with pytest.raises(TypeError, match="view must be a LiveView"):

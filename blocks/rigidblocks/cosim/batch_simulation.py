@@ -54,12 +54,15 @@ class _Record(ctypes.Structure):
 
 @dataclass(frozen=True, eq=False)
 class BatchResult:
-    """Result of n runs: `result["robot.q"]` is an array (n, samples, 2) with one signal.
+    """Result of n runs: `result["robot.q"]` contains the values (n, samples, 2) of a signal.
 
-    `time` (samples,) contains the times [s]. `values` (n, samples, columns) contains one column for
-    each element of the recorded outputs `ports`. `failed` (n,) contains the time of failure of each
-    run [s]; it is NaN for a successful run. A run fails when a value becomes infinite or NaN. The
-    values of a failed run are NaN from the time of failure on.
+    A run fails when a value becomes infinite or NaN. Its values are NaN from this time on.
+
+    Attributes:
+        ports: Recorded outputs.
+        time: Times (samples,) [s].
+        values: Values (n, samples, columns), with one column for each element of `ports`.
+        failed: Time of failure (n,) of each run [s]; NaN for a successful run.
     """
 
     time: Array
@@ -467,7 +470,7 @@ class _StartValues:
         }
 
     def _value(self, port: Port, given: Any) -> Array:
-        """Return a start value as a flat array: (size,) for all runs, or (n, size) by run.
+        """Return a start value as a flat array: (size,) for all runs, or (n, size) for n runs.
 
         Raises ValueError for a wrong shape, and for values that are not finite or are out of
         bounds.

@@ -67,11 +67,11 @@ class ContactEquations(abc.ABC):
     def mobility(self, q: Array, qd: Array, closed: Sequence[int]) -> PhaseEquation:
         """Return the impulse equation of the `closed` contacts.
 
-            velocities after the impact = M impulses + w
+            v = M lam + w
 
-        M is the Delassus matrix, and w are the contact velocities before the impact. The fields d
-        (contact accelerations) and `free` (joint accelerations without contact forces) of the
-        result are zero.
+        v and w are the contact velocities after and before the impact, lam the contact impulses,
+        and M the Delassus matrix. The fields d (contact accelerations) and `free` (joint
+        accelerations without contact forces) of the result are zero.
         """
 
 
@@ -131,9 +131,12 @@ class CompiledEquations(ContactEquations):
 def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> ContactEquations:
     """Return the contact equations, evaluated by NumPy or by a compiled function.
 
-    The compiled function contains the contacts that `contacts` returns at q. Raises ValueError for
-    an unknown form, TraceError if `contacts` branches on values, and CompilerError if no C compiler
-    is available.
+    The compiled function evaluates the contacts that `contacts` returns at q.
+
+    Raises:
+        ValueError: The form is unknown.
+        TraceError: `contacts` branches on values.
+        CompilerError: No C compiler is available.
     """
     if form not in FORMS:
         raise ValueError(f"unknown form '{form}' of rigid contact; expected {', '.join(FORMS)}")
@@ -328,8 +331,8 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 class Scene:
     """Simulation problem: model, contacts, impact law and joint forces.
 
-    `rest` is the approach velocity below which a contact does not rebound [m/s]. The tolerance
-    below which a sliding velocity counts as zero is proportional to the step size `h` [s].
+    Contacts with an approach velocity below `rest` [m/s] do not rebound. The tolerance for zero
+    sliding velocity is proportional to the step size `h` [s].
     """
 
     model: Model
@@ -450,7 +453,7 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMotion(Block):
-    """Smooth motion from the time t [s] on, in one contact mode, as a block without inputs."""
+    """Block without inputs for the motion in one contact mode, from t [s] to the next event."""
 
     scene: Scene
     phase: Phase

@@ -86,7 +86,8 @@ def first_growth(result: Result, connected: Collection[str] = ()) -> str:
 class _Gain(NamedTuple):
     """Parameter, or all parameters of a part, whose reduction stabilizes a loop.
 
-    `places` are the memory indices. Multiplication of the values by `factor` stabilizes the loop.
+    `places` are the memory indices of the parameters. The loop is stable if these parameters are
+    multiplied by `factor`.
     """
 
     name: str
@@ -241,9 +242,9 @@ def _find_warnings(plan: Plan, network: Network) -> Iterator[str]:
 def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> Iterator[str]:
     """Yield a warning for each block whose hold exceeds the stability limit of the block.
 
-    The hold is the maximum of dt [s] and the sample time of the block. `values` returns the values
-    of an output `part.port` at the start of the run. FMUs and blocks with an infinite
-    `Block.longest_hold` cause no warning.
+    The hold of a block is the maximum of dt [s] and its sample time. `values` returns the values of
+    an output `part.port` at the start of the run. FMUs and blocks with an infinite stability limit
+    (`Block.longest_hold`) cause no warning.
     """
     for name, part in wiring.parts.items():
         block = part.component
@@ -398,10 +399,10 @@ def _may_remark(block: Any) -> TypeGuard[Block]:
 
 
 def block_remarks(wiring: Wiring, result: Result) -> Iterator[tuple[int, str]]:
-    """Yield the log level and the text of each remark of the blocks about a run.
+    """Yield the remarks of the blocks about a run (`Block.remarks`) as pairs (log level, text).
 
-    The function omits blocks whose outputs are not all recorded. If a block has a method with fixed
-    steps, which has no error estimate, the remark recommends an adaptive method.
+    The function omits blocks with outputs that are not recorded. Fixed-step methods have no error
+    estimate, so the remark on a block with such a method recommends an adaptive method.
     """
     recorded = {port.name for port in result.ports}
     for name, part in wiring.parts.items():

@@ -41,7 +41,7 @@ _BASE = 0  # key of the saved FMU state at the current time
 
 @dataclass(eq=False)
 class FmuKalmanFilter:
-    """Unscented Kalman filter around an FMU for co-simulation, which saves and restores its state.
+    """Unscented Kalman filter with a co-simulation FMU as its model.
 
         X_0 = x
         X_i = x +- alpha sqrt(n + kappa) L_i
@@ -54,8 +54,9 @@ class FmuKalmanFilter:
     All other variables of the FMU, such as discrete states, continue from the step of the centre
     X_0. Process noise acts at the beginning of each sample.
 
-    The filter runs in Python. The FMU must allow that the estimated variables are set between
-    steps. Call `close` at the end, or use the filter in a `with` statement.
+    The filter runs in Python. The FMU must be able to save its state, and to accept new values of
+    the estimated variables between steps. Call `close` at the end, or use the filter in a `with`
+    statement.
 
     Args:
         path: Path of the FMI 2.0 or 3.0 FMU.
@@ -65,16 +66,16 @@ class FmuKalmanFilter:
         process_noise: Standard deviation of the process noise in one second, by name of the state
             or parameter.
         deviation: Standard deviation of the initial states and parameters by name, 0 by default.
-        parameters_to_estimate: Names of parameters of the FMU that are additional states.
+        parameters_to_estimate: Names of the FMU parameters to estimate as additional states.
         gate: Largest accepted innovation, divided by its standard deviation. None accepts all
             measurements.
-        states: Names of the variables of the FMU that are states. The default is the variables
-            whose derivatives the model description declares.
+        states: Names of the FMU variables to estimate as states. The default is the variables whose
+            derivatives the model description declares.
         start: Start values of inputs, states and parameters by name.
         t_start: Time of the initial states [s].
-        alpha: Scale of the distance of the sigma points.
+        alpha: Scale factor for the distance of the sigma points from the mean.
         beta: Weight of the centre point in the covariance.
-        kappa: Additional scale of the distance, larger than -n.
+        kappa: Second parameter for this distance, larger than -n.
 
     Attributes:
         time: Time of the estimates [s].
@@ -199,8 +200,8 @@ class FmuKalmanFilter:
         """Predict the states one sample time ahead, and correct them by measurements.
 
         Args:
-            measurements: Measurements at the end of the step, by output name. A name that is
-                missing and a value that is NaN are missing measurements.
+            measurements: Measurements at the end of the step, by output name. Outputs that are not
+                listed or have the value NaN count as not measured.
             inputs: Inputs that the FMU holds during the step, by name. Other inputs keep their
                 values.
 
@@ -251,7 +252,8 @@ class FmuKalmanFilter:
         except FmuError as error:
             names = ", ".join(port.name for port in self._ports)
             raise FmuError(
-                f"the FMU '{self.path}' does not allow to set {names} between steps: {error}"
+                f"the FMU '{self.path}' does not accept new values of {names} between steps: "
+                f"{error}"
             ) from error
         if self._unchecked:
             self._check_values(before, point)
@@ -278,7 +280,7 @@ class FmuKalmanFilter:
             if not np.allclose(self._values.flat[place], point[place], rtol=1e-6, atol=1e-12):
                 raise FmuError(
                     f"the FMU '{self.path}' ignores the value of '{name}' between steps; "
-                    "estimate variables that the FMU allows to set"
+                    "estimate only variables that can be set between steps"
                 )
             if not np.allclose(before[place], point[place], rtol=1e-6, atol=1e-12):
                 self._unchecked.discard(name)

@@ -262,7 +262,7 @@ class Run(AttributeHints):
         if port.type != "Real":
             value = encode_value(value, port.type, port.shape, name)
         given = _numbers_of(value, name, port)
-        if given.shape != port.shape or not _is_surely_valid(port, given):
+        if given.shape != port.shape or not _passes_quick_check(port, given):
             given = _check_value(replace(port, name=name, rate=None), value)
         if view is None:
             self._change(name, given.ravel())
@@ -454,7 +454,7 @@ def _close_networks(idle: list[Master]) -> None:
 
 
 def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
-    """Free the saved state `number` under the lock `turn` of the run."""
+    """Acquire the lock `turn` of the run, and free the saved state `number`."""
     with turn:
         network.free_state(number)
 
@@ -553,10 +553,10 @@ def _numbers_of(value: Any, name: str, port: Port) -> Array:
         raise TypeError(f"{name} needs {shape}, not {value!r}") from None
 
 
-def _is_surely_valid(port: Port, given: Array) -> bool:
-    """Return True if values are finite and within the bounds of a port, by a quick test.
+def _passes_quick_check(port: Port, given: Array) -> bool:
+    """Return True if values are within the bounds of a port and their sum of squares is finite.
 
-    The test uses the sum of squares. If this sum overflows, `_check_value` checks each value.
+    If the result is False, `_check_value` checks each value, because the sum may have overflowed.
     """
     within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
     return within and isfinite(np.vdot(given, given))

@@ -86,10 +86,13 @@ class Scenario:
 
 
 class NewValues(NamedTuple):
-    """New values of elements of one port.
+    """New values for elements of one port.
 
-    `port` and `elements` are the names of the port and of the elements in the system. `places` are
-    the indices of the elements in the port. `values` (n,) contains one value for each element.
+    Attributes:
+        port: Name `part.port` of the port.
+        elements: Names of the elements, such as `part.port[1]`.
+        places: Indices of the elements in the port.
+        values: New value (n,) of each element.
     """
 
     port: str
@@ -112,10 +115,10 @@ class Schedule:
     steps: tuple[tuple[float, tuple[NewValues, ...]], ...]
 
     def changes(self, dt: float, n: int) -> Iterator[tuple[int, tuple[NewValues, ...]]]:
-        """Yield communication points at which values change: index of the point, and new values.
+        """Yield pairs (index of a communication point, new values that are set at this point).
 
-        A value is set at the first communication point at its time or later. The last item contains
-        the index of the end of the run and no values.
+        A value is set at the first communication point at its time or later. The last pair contains
+        the index of the last communication point, and no values.
 
         Args:
             dt: Communication step [s].

@@ -126,9 +126,9 @@ def simulate(
     (`Scenario.parse`). Each value is set at the first step that begins at its time or later.
 
     Real time: `real_time` is the ratio of simulated time to wall-clock time. `overrun` selects the
-    response to a step that ends after the next step is due: "catch-up", "skip" or "stop". For
-    "skip", the simulated time does not advance in the skipped steps. `meta["real_time"]` of the
-    result contains the timing as JSON. `build_runner` builds a program with more accurate timing.
+    response to a step that ends after the next step is due: "catch-up", "skip" or "stop". "skip"
+    delays all later due times by the overrun. `meta["real_time"]` of the result contains the timing
+    as JSON. `build_runner` builds a program with more accurate timing.
 
     Live view: `view`, such as `LiveView(system)`, shows the run in a browser page about ten times
     per second. The run never waits for the view.
@@ -218,10 +218,10 @@ class Watcher(abc.ABC):
 
 
 class ObserverThrottle:
-    """Limit for the update rate of a live view.
+    """Limiter of the update rate of a live view.
 
-    The interval between two updates is at least 0.08 s. A view that is not ready gets no update. If
-    there is no live view, `update` does nothing.
+    The interval between two updates is at least 0.08 s. A view that is not ready gets no update.
+    Without a live view, `update` does nothing.
     """
 
     def __init__(self, watcher: Watcher | None, network: Network):
@@ -291,7 +291,9 @@ def execute_run(
             master.network.close()
         # repeated runs, such as sweeps, omit the linearization because of its computing time
         cause = (
-            explain_divergence(plan, result, linearizes=idle is None) if _is_lost(failure) else ""
+            explain_divergence(plan, result, linearizes=idle is None)
+            if _has_diverged(failure)
+            else ""
         )
         raise run_error(failure, unsaved, wanted, interrupts.name, rows.t, result, cause) from (
             failure or unsaved
@@ -377,9 +379,9 @@ MOST_CONVERTED = 200_000
 
 
 class _NotConvertedError(Exception):
-    """Error if a run is terminated before the conversion of its log.
+    """Error for a log that is not converted, because a signal has terminated the run.
 
-    The run does not convert a large log, because a supervisor may soon kill the process.
+    The conversion of a large log takes time, and a supervisor may soon kill the process.
     """
 
 
@@ -433,9 +435,14 @@ def run_error(
 ) -> SimulationError | Interrupted:
     """Return the exception for a failed run, or for a result that is not completely saved.
 
-    `failure` is the exception that ended the run, and `unsaved` is the exception of the failed
-    write of the result; each is None without an exception. `signal` is the name of the signal that
-    interrupted the run at the time t [s]. `cause` is a text about the cause of the failure, or "".
+    Args:
+        failure: Exception that ended the run, or None.
+        unsaved: Exception of the failed write of the result, or None.
+        wanted: Recording options of the run.
+        signal: Name of the signal that interrupted the run.
+        t: Time of the failure or the interrupt [s].
+        result: Result up to this time.
+        cause: Probable cause of the failure, or "".
     """
     by_signal = isinstance(failure, KeyboardInterrupt)
     ended = f"{signal} ended the run" if by_signal else "the run stopped"
@@ -455,10 +462,10 @@ def run_error(
     error = SimulationError(text, result)
     for note in getattr(failure, "__notes__", ()):
         error.add_note(note)
-    return add_doc_link(error, "numbers that are not finite") if _is_lost(failure) else error
+    return add_doc_link(error, "numbers that are not finite") if _has_diverged(failure) else error
 
 
-def _is_lost(failure: BaseException | None) -> bool:
+def _has_diverged(failure: BaseException | None) -> bool:
     """Return True if a run has failed because a value is not finite."""
     return isinstance(failure, Exception) and "finite" in error_text(failure)
 
@@ -470,10 +477,10 @@ def check_watcher(watcher: Any) -> None:
 
 
 def _check_outputs_of_view(view: Watcher, wiring: Wiring) -> None:
-    """Raise ValueError for a live view of another system than the system of the run."""
+    """Raise ValueError if a live view does not belong to the system of the run."""
     names = tuple(port.name for port in wiring.outputs)
     if view.outputs != names:
         raise ValueError(
-            "the live view belongs to another system than the run; create it after the "
+            "the live view does not belong to the system of the run; create it after the "
             f"system is complete, with the outputs {', '.join(names)}"
         )

@@ -37,9 +37,12 @@ from rigidblocks.tracing.ccode import c_number, c_text
 class Layout:
     """Memory layout of a system, with the ports that other programs can access.
 
-    `size` is the number of values. `where` maps each `part.port` to its slice of the memory.
-    `inputs` are the unconnected inputs. `parameters` are the parameters that may change during a
-    run.
+    Attributes:
+        size: Number of values in the memory.
+        where: Memory slice of each port, by name `part.port`.
+        outputs: Outputs of the parts.
+        inputs: Unconnected inputs.
+        parameters: Parameters that may change during a run.
     """
 
     size: int
@@ -340,10 +343,15 @@ def _element(part: Part, name: str) -> tuple[str, int]:
 class Linked(NamedTuple):
     """Link of a system, with the memory indices of its values.
 
-    All memory indices refer to the system without its links. `sent` contains the memory index of
-    each sent value. For an unconnected input, this index is -1, and the link sends the constant in
-    `open`. `targets` contains pairs (memory index, index of a received value): the link stores the
-    received value at the memory index.
+    All memory indices refer to the system without its links.
+
+    Attributes:
+        name: Name of the link in the system.
+        link: Link block.
+        sent: Memory index of each sent value; -1 for an unconnected input of the link.
+        open: Constants that the link sends for unconnected inputs.
+        targets: Pairs (memory index, index of a received value); the link stores the received value
+            at the memory index.
     """
 
     name: str

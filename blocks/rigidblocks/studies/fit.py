@@ -244,9 +244,17 @@ _LOST = 1e3  # residual of each measurement of a failed run, in standard deviati
 class Replay:
     """Simulated outputs at the times of a recording as a function of the parameters.
 
-    The measurements form one vector (m,) of all values that are not NaN, row by row. `column`
-    contains the column index of each measurement. `columns` contains the column names. `fixed`
-    contains parameters with constant values. `runs` is the number of simulated runs.
+    The measurements form one vector (m,) of all values that are not NaN, row by row.
+
+    Attributes:
+        wiring: Wiring of the system.
+        rows: Recorded data.
+        numbers: Parameters to estimate.
+        run: Prepared system.
+        variational: Prepared system with exact derivatives, or None for difference quotients.
+        dt: Communication step [s].
+        fixed: Parameters with constant values.
+        runs: Number of simulated runs.
     """
 
     wiring: Wiring

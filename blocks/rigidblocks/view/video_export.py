@@ -193,9 +193,14 @@ def pictures(
 class Camera:
     """Camera of a rendered image: position, axes, scale and image size.
 
-    `place` (3,) is the position of the camera [m]. `right`, `upward` and `back` are the axes of the
-    camera, and `up` is the vertical direction. `scale` is the size of the scene [m], and `size` the
-    size of the picture [pixels].
+    Attributes:
+        place: Position (3,) of the camera [m].
+        right: Axis (3,) of the camera to the right.
+        upward: Axis (3,) of the camera towards the upper edge of the image.
+        back: Axis (3,) of the camera against the viewing direction.
+        up: Vertical direction (3,) of the scene.
+        scale: Size of the scene [m].
+        size: Width and height of the image [pixels].
     """
 
     place: Array

@@ -1,4 +1,4 @@
-"""Instances of FMI 1.0 FMUs, with the FMI 1.0 form of each function call."""
+"""Instances of FMI 1.0 FMUs, with the same interface as instances of FMI 2.0 and 3.0 FMUs."""
 
 import ctypes
 from math import inf

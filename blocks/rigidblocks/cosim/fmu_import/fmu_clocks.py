@@ -26,7 +26,7 @@ _CHANGED = 2  # interval qualifier of a changed interval; 0 is an unknown interv
 class Clocks:
     """Clocks of an FMU and their next ticks.
 
-    Tick k of a periodic clock is at t_start + shift + k interval. After each event, the FMU returns
+    Tick k of a periodic clock is at t_start + shift + k*interval. After each event, the FMU returns
     the time until the next tick of a countdown clock. A triggered input clock is an input of the
     part. If this input is true, the clock ticks once, at the beginning of the communication step.
 
@@ -254,9 +254,9 @@ class Partitions(Clocks):
 
 
 def order_of_ticks(fmu: Fmu) -> tuple[Any, ...]:
-    """Return the time-based input clocks of an FMU in the order of their ticks at one time.
+    """Return the time-based input clocks of an FMU in the order of simultaneous ticks.
 
-    In scheduled execution, this is the order of the priorities of their model partitions.
+    In scheduled execution, the priorities of the model partitions define this order.
     """
     if fmu.kind != SCHEDULED_EXECUTION:
         return fmu.clocks

@@ -83,7 +83,7 @@ class EventCount:
         self._time, self._at_time, self._in_step = 0.0, 0, 0
 
     def add(self, t: float, close: float) -> int:
-        """Count an event at the time t [s]; return a status other than 0 for too many events.
+        """Count an event at the time t [s]; return 0, or a nonzero status for too many events.
 
         Events at most `close` [s] apart count as events at the same time.
         """
@@ -98,11 +98,10 @@ class EventCount:
 
 @dataclass(frozen=True, eq=False)
 class SavedState:
-    """Saved state of an FMU instance: the FMU state and the state of the importer.
+    """Saved state of an FMU instance: the FMU state and the data of the importer.
 
-    The state of the importer contains the values of the ports, the last values of the discrete
-    inputs, and the next ticks of the clocks. `motion` is the state of the integrator in model
-    exchange.
+    The importer stores the port values, the last values of the discrete inputs, and the next ticks
+    of the clocks. For model exchange, `motion` is the state of the integrator.
     """
 
     state: ctypes.c_void_p
@@ -194,7 +193,7 @@ class RunningFmu(Instance):
 
     @property
     def follows(self) -> bool:
-        return follows(self._fmu)
+        return supports_polynomial_inputs(self._fmu)
 
     def set_stop_time(self, t_stop: float) -> None:
         self.fmi.stop_time = t_stop
@@ -678,12 +677,11 @@ class ScheduledInstance(FmuInstance):
         self._clocks.look_ahead(t)
 
 
-def follows(fmu: Fmu) -> bool:
+def supports_polynomial_inputs(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
-    An FMI 1.0 or 2.0 co-simulation FMU supports them if it can interpolate inputs from input
-    derivatives. For model exchange, the importer integrates the equations, so every FMU supports
-    polynomial inputs.
+    Every model exchange FMU supports them, because the importer integrates its equations. An FMI
+    1.0 or 2.0 co-simulation FMU supports them if it can interpolate inputs from derivatives.
     """
     if fmu.kind == MODEL_EXCHANGE:
         return True

@@ -109,7 +109,7 @@ def add_log(key: int, log: FmuLog) -> None:
 
 
 def forget(log: FmuLog) -> None:
-    """Remove the log of an instance, which `callbacks_to` or `add_log` has registered."""
+    """Unregister the log of an instance (the reverse of `callbacks_to` and `add_log`)."""
     for key in [key for key, one in list(_logs.items()) if one is log]:
         _logs.pop(key, None)
 
@@ -275,11 +275,13 @@ class StepEnd(NamedTuple):
 
 
 class Update(NamedTuple):
-    """Result of an update of the discrete states.
+    """Result of a discrete-state update.
 
-    `again` is True if the FMU requests another update. `nominals_changed` and `states_changed` are
-    True if nominal values or continuous states have changed. `next_event` is the time of the next
-    event [s], or infinity.
+    Attributes:
+        again: True if the FMU requests another update.
+        nominals_changed: True if nominal values have changed.
+        states_changed: True if continuous states have changed.
+        next_event: Time of the next event [s], or infinity.
     """
 
     again: bool

@@ -40,10 +40,11 @@ Kind = tuple[str, Configuration]  # interface type, and configuration
 
 
 class Reuse(NamedTuple):
-    """Test results of an FMU: permission to share its library, permission to reset instances.
+    """Test results of an FMU.
 
-    `shares` means that two instances in one library are independent. `resets` means that an
-    instance after a reset behaves like a new instance.
+    Attributes:
+        shares: True if two instances in one library are independent.
+        resets: True if an instance behaves like a new instance after a reset.
     """
 
     shares: bool = False
@@ -51,16 +52,16 @@ class Reuse(NamedTuple):
 
 
 def is_trusted(fmu: Fmu) -> bool:
-    """Return True if an FMU needs no test of library sharing and reset.
+    """Return True for a native FMU of this package, which needs no test of sharing and reset.
 
-    This applies to native FMUs of this package, because block functions have no side effects.
+    The functions of its block have no side effects.
     """
     tool = fmu.description.generationTool or ""
     return tool.startswith("rigidblocks") and not fmu.is_python
 
 
 def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Return the test results of an FMU: shared library and reset permitted or not.
+    """Return the test results of an FMU: may instances share a library, and may they be reset?
 
     The FMU is tested once on each machine; later calls read the result from the cache folder.
 

@@ -253,9 +253,8 @@ class ExchangeSteps:
 
     Unlike the C loop, this class takes only explicit steps, and an inner step ends at each
     communication point. Times are relative to `origin` [s], which reduces rounding errors of large
-    times. `longest` is the maximum size of an inner step [s]. `nominals` (n,) contains the nominal
-    values of the states. `next_step` (1,) is the size of the next inner step [s], or 0 if it is
-    unknown.
+    times. An inner step is at most `longest` [s]. The array `next_step` (1,) contains the size of
+    the next inner step [s], or 0 if it is unknown.
     """
 
     def __init__(
@@ -323,7 +322,7 @@ class ExchangeSteps:
         if isinstance(method, Integrator):
             n = inner_steps(end - t, self._longest)
             h = (end - t) / n
-            return *self._course(method, t, x, h), end if n == 1 else t + h
+            return *self._explicit_step(method, t, x, h), end if n == 1 else t + h
         assert method.explicit is not None
         return self._adaptive(method, method.explicit, t, x, end)
 
@@ -337,7 +336,7 @@ class ExchangeSteps:
         shortened = False
         while True:
             h = left if h > (1 - 1e-9) * left else h
-            course, y = self._course(pair, t, x, h)
+            course, y = self._explicit_step(pair, t, x, h)
             error = self._error_norm(method, h * (np.array(pair.error) @ course.k), x, y)
             factor = 0.9 * max(error, 1e-10) ** -0.2
             if error <= 1.0:
@@ -359,10 +358,10 @@ class ExchangeSteps:
         largest = float((np.abs(error) / unit).max())
         return largest if isfinite(largest) else inf
 
-    def _course(
+    def _explicit_step(
         self, method: Integrator, t: float, x: Array, h: float
     ) -> tuple[Interpolant, Array]:
-        """Take a step of an explicit method; return the interpolant and the states at the end."""
+        """Take a step of an explicit method; return its interpolant and the states at its end."""
         rows, b = _weights(method)
         k = np.empty((method.stages, len(x)))
         for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
@@ -370,8 +369,8 @@ class ExchangeSteps:
         return Interpolant(method, h, x, list(k), _NO_POSITIONS), x + h * (b @ k)
 
 
-def _parts(method: Method) -> list[Integrator]:
-    """Return the explicit and the linearly implicit integrator that a method contains."""
+def _integrators_of(method: Method) -> list[Integrator]:
+    """Return the explicit and the linearly implicit integrator of a method, if they exist."""
     return [one for one in (explicit_part(method), linearly_implicit_part(method)) if one]
 
 
@@ -381,7 +380,7 @@ def _size(variable: Any) -> int:
 
 
 def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the exception for a step at t [s] whose error at the minimum size is too large."""
+    """Return the exception for a step at t [s] that fails even at the minimum step size."""
     assert isinstance(method, Adaptive)
     return ArithmeticError(
         f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
@@ -477,7 +476,9 @@ class ExchangeInstance(RunningFmu):
         super().__init__(part, shared)
         self._model = ExchangeModel(self.fmi)
         n, m = self._model.size
-        stages = max((one.stages for one in _parts(self._method)), default=COLLOCATION_NODES)
+        stages = max(
+            (one.stages for one in _integrators_of(self._method)), default=COLLOCATION_NODES
+        )
         last = COLLOCATION_NODES if self._collocation is not None else 0
         held = sum(group.n for group in self._held)
         sizes = CONTROL, n, m, n, held, n, n, n, stages * n, last * n, n * n + n
@@ -773,7 +774,7 @@ class ExchangeInstance(RunningFmu):
 
 
 def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:
-    """Return an instance of the FMU of a part.
+    """Return an instance of the FMU of a part, in this process.
 
     `shared` is an unpacked FMU; its instances use the same library. By default, the instance
     unpacks its own copy. Raises FmuError if the FMU cannot be instantiated.

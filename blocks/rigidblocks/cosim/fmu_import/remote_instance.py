@@ -17,7 +17,7 @@ import numpy as np
 
 from rigidblocks.block.adaptive_methods import Method
 from rigidblocks.block.port import TEXTUAL, register_table, table_of, texts_in
-from rigidblocks.cosim.fmu_import.fmu_instance import follows
+from rigidblocks.cosim.fmu_import.fmu_instance import supports_polynomial_inputs
 from rigidblocks.cosim.fmu_import.model_exchange import check_method
 from rigidblocks.cosim.graph.fmu_file import MODEL_EXCHANGE
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
@@ -142,7 +142,7 @@ class RemoteInstance(Instance):
 
     @property
     def follows(self) -> bool:
-        return follows(self._fmu)
+        return supports_polynomial_inputs(self._fmu)
 
     def follow(self, course: Array, t: float, dt: float) -> None:
         self._t = t
@@ -292,7 +292,7 @@ def _start_texts(part: Part, fmu: Fmu) -> list[str | bytes]:
 
 
 def served_fmu(part: Part) -> RemoteInstance:
-    """Return an instance of the FMU of a part on its server."""
+    """Return an instance of the remote FMU of a part; the instance runs on the FMU server."""
     assert isinstance(part.component, Fmu)
     assert isinstance(part.component.path, RemoteFile)
     return RemoteInstance(part, Server(part.component.path))

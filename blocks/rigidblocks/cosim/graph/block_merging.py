@@ -64,9 +64,9 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the values of the inputs `torn`. The parts are evaluated in the order `names`,
-    and each part reads the outputs of earlier parts through the connections `ties`. The residual is
-    the value of the output that is connected to each torn input, minus the unknown.
+    The unknowns are the values of the torn inputs, the targets of the connections `torn`. The parts
+    are evaluated in the order `names`. Each part reads the outputs of earlier parts through the
+    connections `ties`. The residual of a torn input is the value of its source minus the unknown.
 
     Newton's method with the exact Jacobian takes two steps for linear equations, and 25 steps for
     nonlinear equations. The number is fixed, so NumPy and compiled code take the same steps. A
@@ -226,8 +226,8 @@ class ContinuousSystem(PortsOfParts, Block):
     and `h` of the parts have no effect. Newton's method solves algebraic loops (`AlgebraicLoop`).
     The block copies the system, so later changes of the system do not affect the block.
 
-    If an output jumps at the end of a step, a method with a stage at this time already reads the
-    value after the jump. The method then loses its order of accuracy in this step.
+    If an output jumps at the end of a step, an integration method with a stage at the end of the
+    step reads the value after the jump. In this step, the method then loses its order of accuracy.
 
     Raises ValueError if a part is sampled or an FMU, or if an unconnected input has no start value.
     """
@@ -408,7 +408,7 @@ class SynchronousSystem(PortsOfParts, Block):
 
 
 def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
-    """Return a wiring in which one part replaces each group of blocks that must be merged.
+    """Return a wiring with one merged part for each group of blocks that must be merged.
 
     If `transparent` is True, connected continuous blocks are merged, and the log lists these
     blocks. If `form` is "fused", the continuous blocks of each algebraic loop are merged. The

@@ -97,8 +97,8 @@ def has_cycle(reads: Mapping[T, Collection[T]]) -> bool:
 def reachable(node: T, reads: Mapping[T, set[T]], within: Collection[T] | None = None) -> set[T]:
     """Return the nodes that a node reads, directly or through other nodes.
 
-    If `within` is given, only nodes in `within` are found and only paths through these nodes count.
-    The result contains `node` only if the node is in a cycle.
+    If `within` is given, the search is restricted to the nodes in `within`. The result contains
+    `node` only if the node is in a cycle.
     """
     found, more = set[T](), [node]
     while more:

@@ -51,8 +51,8 @@ class Elements(NamedTuple):
 def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
     """Group FMU variables to ports; return the variables of each port by port name.
 
-    The variables `q[1]`, `q[2]`, ... of one causality and type that fill an array, in any order,
-    form one port `q`. Any other variable is a separate port.
+    The variables `q[1]`, `q[2]`, ... form one port `q` if they have the same causality and type and
+    are a complete array, in any order. Any other variable is a separate port.
     """
     groups: dict[str, dict[tuple[int, ...], Any]] = {}
     found: dict[str, dict[str, Elements]] = {}  # by array name, in the order of the file
@@ -75,7 +75,7 @@ def _element(name: str) -> tuple[str, tuple[int, ...]]:
 
 
 def _arrays(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elements]:
-    """Return one array port if the elements fill an array, otherwise a scalar port for each."""
+    """Return one array port if the elements form a complete array, otherwise scalar ports."""
     shape = tuple(map(max, zip(*elements, strict=False)))
     alike = len({(v.causality, v.type) for v in elements.values()}) == 1
     if alike and {len(i) for i in elements} == {len(shape)} and prod(shape) == len(elements):
@@ -254,11 +254,10 @@ _SETTABLE = ("exact", "approx")
 class Fmu:
     """FMI 1.0, 2.0 or 3.0 FMU file with its variables as ports.
 
-    The variables `q[1]`, `q[2]`, ... of one causality that fill an array, in any order, form one
-    port `q`. Any other variable, such as `q[7]`, is a separate port.
+    The variables `q[1]`, `q[2]`, ... form one port `q` if they have the same causality and are a
+    complete array, in any order. Any other variable, such as a single `q[7]`, is a separate port.
 
-    If an FMU has no binary for this platform, the C sources of the FMU are compiled by an installed
-    compiler.
+    If an FMU has no binary for this platform, an installed compiler compiles its C sources.
 
     Attributes:
         path: Path of the file, or `RemoteFile` for an FMU that a server runs and describes.
@@ -640,7 +639,7 @@ class Fmu:
         return any(v.variability == "discrete" for v in self._arrays[name].variables)
 
     def no_port(self, name: str) -> str | None:
-        """Return the reason why a variable is not a port, or None for an unknown variable."""
+        """Return the reason why the variable `name` is not a port, or None if it is unknown."""
         for v in self.description.modelVariables:
             if v.name != name:
                 continue

@@ -253,7 +253,7 @@ def _structure_of(part: WiredPart) -> Evaluator:
 
 
 def _replace_adaptive_methods(wiring: Wiring) -> Wiring:
-    """Return a wiring in which RK4 with steps of at most 1 ms replaces adaptive methods."""
+    """Return a wiring with RK4 and steps of at most 1 ms in place of adaptive methods."""
     parts = {}
     for name, part in wiring.parts.items():
         method, h = part.stepping

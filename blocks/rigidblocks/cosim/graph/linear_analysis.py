@@ -30,13 +30,17 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 class Margins(NamedTuple):
     """Stability margins of an open loop with the transfer function L and negative feedback.
 
-    `gain` is the gain margin, the factor on L that leads to the stability limit. `phase` [deg] and
-    `delay` [s] are the additional phase lag and the additional delay that lead to this limit.
-    `omega_gain` [rad/s] is the frequency of the phase crossover, where L is real and negative.
-    `omega_phase` [rad/s] is the frequency of the gain crossover, where |L| = 1. `modulus` is the
-    modulus margin, the minimum of |1 + L|. Without a crossover, the margin is infinite and its
-    frequency is NaN. For several crossovers, `gain` is the factor nearest to 1 (in logarithm), and
-    `phase` and `delay` are the smallest in magnitude.
+    Without a crossover, the margin is infinite and its frequency is NaN. For several crossovers,
+    `gain` is the factor nearest to 1 (in logarithm), and `phase` and `delay` are the smallest in
+    magnitude.
+
+    Attributes:
+        gain: Gain margin, the factor on L at the stability limit.
+        phase: Phase margin [deg], the additional phase lag at the stability limit.
+        delay: Delay margin [s], the additional delay at the stability limit.
+        omega_gain: Frequency [rad/s] of the phase crossover, where L is real and negative.
+        omega_phase: Frequency [rad/s] of the gain crossover, where |L| = 1.
+        modulus: Modulus margin, the minimum of |1 + L|.
     """
 
     gain: float
@@ -267,9 +271,9 @@ def _extend_frequencies(
 
 
 def _crossings(values: Array) -> list[tuple[int, int]]:
-    """Return the pairs of indices between which the values change their sign.
+    """Return the sign changes of the values as pairs of indices (before, after the change).
 
-    Values that differ from zero only by rounding errors are ignored.
+    Values that are zero up to rounding errors are ignored.
     """
     known = np.flatnonzero(np.abs(values) > 1e-13)
     changes = np.flatnonzero(np.diff(np.sign(values[known])))

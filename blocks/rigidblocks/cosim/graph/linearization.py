@@ -204,8 +204,8 @@ class Linearization(AttributeHints):
         h = self.dt if self.dt is not None else times[-1] / max(len(times) - 1, 1)
         if not np.allclose(times, h * np.arange(len(times)), rtol=0, atol=1e-9 * (times[-1] + h)):
             raise ValueError(
-                "the times of a step response must start at 0 and have equal distances"
-                + ("" if self.dt is None else f" of {self.dt:g} s")
+                "the times of a step response must start at 0 and be equally spaced"
+                + ("" if self.dt is None else f" with the interval {self.dt:g} s")
             )
         return linear_analysis.step_response(one.A, one.B, one.C, one.D, self.dt, times)
 
@@ -257,8 +257,8 @@ def linearize(
     """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
     The result for a sampled block is a discrete-time system with the sample time of the block. x
-    are the states before a sample instant, and y the outputs after the sample instant, as in every
-    run. For a sampled system, pass `FusedSystem(system, dt)`.
+    are the states before a sample instant, and y the outputs after the sample instant. For a
+    sampled system, pass `FusedSystem(system, dt)`.
 
     Step size control is not a smooth function, so adaptive parts are linearized with RK4 steps of
     at most 1 ms. For a stiff part, select a linearly implicit method by name. The operating point
@@ -375,7 +375,7 @@ def _open_loop(
 
 
 def _traceable(target: Block | System) -> Block:
-    """Return a block that the tracer supports, for a block or a system."""
+    """Return a traceable block for a block or a system (`ContinuousSystem`)."""
     if isinstance(target, System):
         return ContinuousSystem(target)
     if not isinstance(target, Block):

@@ -191,8 +191,8 @@ class Part:
         has_own_library: True if the FMU shares its library with no other instance.
         time_limit: Time limit of each call of an isolated or remote FMU [s].
         rtol: Relative tolerance of an FMU for co-simulation.
-        dt: Communication step of the part [s], a multiple of the communication step of the run;
-            None for the communication step of the run.
+        dt: Communication step of the part [s], a multiple of the run's communication step; None to
+            use the run's communication step.
     """
 
     name: str
@@ -444,7 +444,7 @@ _BLOCKS = {
 
 
 def _describe_non_part(value: Any) -> str:
-    """Describe an object that cannot be a part, for errors; name the block to use instead."""
+    """Describe an object that cannot be a part, and the block to use instead, for errors."""
     if isinstance(value, type):
         return f"the class {value.__name__}; create a block by {value.__name__}(...)"
     name = type(value).__name__
@@ -542,10 +542,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
 def combine_start_values(
     component: Any, earlier: Mapping[str, Any], later: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the union of start values, and the start values that the component computes from them.
+    """Return the union of start values, with the start values that the component computes from it.
 
-    Later start values have priority. If an earlier start value equals the value that the component
-    computes from the other start values, the component computes this value again from the union.
+    Later start values have priority. Earlier start values that the component has computed are not
+    part of the union, because the component computes them again.
     """
     if not isinstance(component, Block):
         return {**earlier, **later}

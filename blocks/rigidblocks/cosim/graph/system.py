@@ -128,9 +128,9 @@ class System(AttributeHints):
             method: Integration method, by name or as an object. FMUs for model exchange support all
                 methods except "semi-implicit euler"; their default is an adaptive method.
             h: Longest inner step [s].
-            dt: Communication step of this part [s], a multiple of the step of the run. The part
-                steps once at the end of each such interval. Until then, its outputs are held, and
-                it does not read its inputs. The default is the step of the run.
+            dt: Communication step of this part [s], a multiple of the run's communication step,
+                which is the default. The part steps once at the end of each interval of this
+                length. Until then, its outputs are held, and it does not read its inputs.
             rtol: Relative tolerance of an adaptive method. For an FMU for co-simulation, this
                 option replaces the tolerance of the default experiment.
             atol: Absolute tolerance of an adaptive method.
@@ -541,14 +541,14 @@ def wiring_and_exposure(system: System | Wiring) -> tuple[Wiring, Exposure]:
 
 
 def _check_open_units(wiring: Wiring) -> None:
-    """Check that a block without a given unit is connected to ports of only one unit.
+    """Check that each block with an unspecified unit is connected only to ports of one unit.
 
-    The parameter `unit` of a block such as `Sum` is the unit of all its signals. If it is empty,
-    the connected ports determine the unit: a `Sum` does not add N.m and rad. Connected blocks
-    without a given unit have the same unit.
+    The parameter `unit` of a block such as `Sum` is the unit of all its signals. If `unit` is
+    empty, the connected ports determine the unit: a `Sum` does not add N.m and rad. Blocks with
+    unspecified units that are connected to each other must have the same unit.
 
     Raises:
-        ValueError: A block without a given unit is connected to ports of different units.
+        ValueError: A block with an unspecified unit is connected to ports of different units.
     """
     open_ports = {name: _open_ports(part.component) for name, part in wiring.parts.items()}
     groups = {name: name for name in wiring.parts if open_ports[name]}

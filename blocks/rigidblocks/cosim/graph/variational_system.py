@@ -25,7 +25,7 @@ SUFFIX = ".sensitivity"  # suffix of the name of a port with derivatives
 
 
 class Number(NamedTuple):
-    """Start value with respect to which outputs are differentiated: one element of a port.
+    """Start value of one port element, as a variable of differentiation.
 
     The port is an input, state or parameter. `place` is the index of the element, in C order.
     """
@@ -45,12 +45,17 @@ class Sensitivities(Block):
         dx_s/dt = f_x x_s + f_u u_s + f_p p_s,    y_s = g_x x_s + g_u u_s + g_p p_s
 
     The block has the equations dx/dt = f(t, x, u, p) and y = g(t, x, u, p), and f_x is the Jacobian
-    of f with respect to x. The discrete-time equations of sampled states have
-    the same form. If a Runge-Kutta method integrates the block and the variational equations with
-    the same steps, the result is the exact derivative of the numerical solution. For each port
-    except the parameters, the block has a second port `port.sensitivity` (size, n). `seeds`
-    contains the initial derivatives of states, parameters and inputs, by default zero. `kept`
-    contains the names of the outputs of `block` that are also outputs of this block.
+    of f with respect to x. The discrete-time equations of sampled states have the same form. If a
+    Runge-Kutta method integrates the block and the variational equations with the same steps, the
+    result is the exact derivative of the numerical solution.
+
+    For each port except the parameters, this block has a second port `port.sensitivity` (size, n).
+
+    Attributes:
+        block: Block to differentiate.
+        n: Number of start values z.
+        kept: Names of the outputs of `block` that are also outputs of this block.
+        seeds: Initial derivatives of states, parameters and inputs by port name, 0 by default.
     """
 
     block: Block
@@ -231,7 +236,7 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
 
 
 def _connect_derivatives(system: System, one: Connection) -> None:
-    """Add a connection between the derivatives of the two ports of an existing connection."""
+    """Connect the derivatives of two ports in the same way as the ports themselves."""
     (a, y), (b, u) = one.source, one.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
     for i, j in zip(one.start, one.to, strict=True):

@@ -1,4 +1,4 @@
-"""Connections between parts, and the orders in which parts are evaluated and stepped."""
+"""Connections between parts; evaluation order and stepping order of parts."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,9 +62,13 @@ PartPort = tuple[str, str]
 class Connection(NamedTuple):
     """Connection from elements of an output to elements of an input.
 
-    `source` and `target` are pairs (part, port). `start` and `to` are the indices of the output and
-    input elements, in C order. `names` contains the names of the source and the target as passed to
-    `connect`.
+    Attributes:
+        source: Pair (part, port) of the output.
+        target: Pair (part, port) of the input.
+        start: Indices of the output elements, in C order.
+        to: Indices of the input elements, in C order.
+        names: Names of the source and the target, as passed to `connect`.
+        conversion: Conversion that the caller of `connect` specified, or None.
     """
 
     source: PartPort
@@ -78,8 +82,12 @@ class Connection(NamedTuple):
 class Wire(NamedTuple):
     """Connection from adjacent output elements to the same number of adjacent input elements.
 
-    `source` and `target` are pairs (part, port). `length` is the number of elements. `start` and
-    `to` are the indices of the first elements in the output and in the input.
+    Attributes:
+        source: Pair (part, port) of the output.
+        target: Pair (part, port) of the input.
+        start: Index of the first output element.
+        to: Index of the first input element.
+        length: Number of elements.
     """
 
     source: PartPort
@@ -103,11 +111,11 @@ class Evaluation(NamedTuple):
 class StartGroup(NamedTuple):
     """Strongly connected component of the connection graph, for the initialization.
 
-    `parts` contains the parts of one loop of connections, or a single part. `evaluations` contains
-    the evaluations of these parts, in order.
-
-    `is_circle` is true if a part of the component reads an output of the component. `is_loop` is
-    true if the outputs of the component form an algebraic loop at initialization.
+    Attributes:
+        parts: Parts of one loop of connections, or a single part.
+        evaluations: Evaluations of these parts, in order.
+        is_circle: True if a part of the component reads an output of the component.
+        is_loop: True if outputs of the component form an algebraic loop at initialization.
     """
 
     parts: tuple[str, ...]
@@ -603,10 +611,10 @@ class Wiring:
     def stepping_order(self) -> tuple[str, ...]:
         """Parts in the order of a Gauss-Seidel step.
 
-        A part steps after its sources by direct feedthrough. Parts may read each other by direct
-        feedthrough without an algebraic loop of their ports. A part of such a cycle steps after its
-        sources outside the cycle. Undeclared dependencies of FMUs count as direct feedthrough only
-        if they form no cycle. If several parts can step next, these criteria decide, in order:
+        A part steps after its sources by direct feedthrough. Parts may form a cycle of direct
+        feedthrough although their ports form no algebraic loop. A part of such a cycle steps after
+        its sources outside the cycle. Undeclared dependencies of FMUs count as direct feedthrough
+        only if they form no cycle. If several parts can step next, these criteria decide, in order:
 
         - no remaining source,
         - the fewest remaining sources of connected outputs,
@@ -763,7 +771,10 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if each part in `left` on which a part waits is in a cycle with this part."""
+    """Return True if all remaining parts that a part depends on also depend on this part.
+
+    `waits` contains the dependencies of each part, and `left` the remaining parts.
+    """
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 
 
@@ -778,7 +789,7 @@ def _runs(connection: Connection) -> Iterator[Wire]:
 
 
 def _slice_conversion(given: Conversion, part: slice) -> Conversion | None:
-    """Return the conversion of the elements in the slice `part`; None if it changes no values."""
+    """Return the conversion of the elements in the slice `part`, or None for an identity."""
     factor, offset, table = given.factor[part], given.offset[part], given.table
     changes = table or np.any(factor != 1.0) or np.any(offset)
     return Conversion(factor, offset, table) if changes else None

@@ -210,11 +210,13 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of n FMU variables at their last conversion in Python.
+    """Strings or binary values of n FMU variables; ports store a hash of each value.
 
-    `numbers` (n,) contains the hashes of the values, which ports store as numbers. `known` (n,)
-    contains the address of each value, and `known_sizes` (n,) the size [bytes]. `sizes` (n,) are
-    the sizes of the binary values in the buffer of the group [bytes].
+    Attributes:
+        numbers: Hash (n,) of each value that Python has converted last.
+        known: Address (n,) of each of these values.
+        known_sizes: Size (n,) of each of these values [bytes].
+        sizes: Size (n,) of each binary value in the buffer of the group [bytes].
     """
 
     numbers: Array
@@ -226,12 +228,15 @@ class Texts(NamedTuple):
 class Variables(NamedTuple):
     """FMU variables of one type, which a single C call sets or gets.
 
-    `function` is the address of the FMI function. `references` (n,) contains the value references
-    as unsigned 32-bit integers. `flat` is a contiguous array of doubles, and `places` (m,) are the
-    indices of the values in `flat`. `type` is the code of the type in `c/master/loop_tables.h`.
-    `buffer` (m,) contains the values in this type; it is None for doubles that are adjacent in
-    `flat`. `texts` is None for numeric values. `negated` (m,) is 1 for each negated alias of FMI
-    1.0, otherwise 0; it is None if no alias is negated.
+    Attributes:
+        function: Address of the FMI function.
+        references: Value references (n,) as unsigned 32-bit integers.
+        flat: Contiguous array of doubles with the port values.
+        places: Indices (m,) of the variables in `flat`.
+        type: Code of the variable type in `c/master/loop_tables.h`.
+        buffer: Values (m,) in the variable type; None for doubles that are adjacent in `flat`.
+        texts: Strings or binary values; None for numeric variables.
+        negated: 1 for each negated alias of FMI 1.0, otherwise 0 (m,); None without such aliases.
     """
 
     function: int
@@ -247,9 +252,9 @@ class Variables(NamedTuple):
 class Events(NamedTuple):
     """Data for event mode of an FMU: FMI function addresses, and discrete inputs.
 
-    `last` contains the values of the discrete inputs at the last event. The loop sets `entered`
-    (1,) to 1 at the first event. `refused` (1,) is 1 if the FMU has rejected event mode at the
-    first event. `entered` and `refused` are 64-bit integers.
+    The array `last` contains the values of the discrete inputs at the last event. The flags
+    `entered` (1,) and `refused` (1,) are 64-bit integers. The loop sets `entered` to 1 at the first
+    event, and `refused` to 1 if the FMU rejects event mode.
     """
 
     enter_event_mode: int
@@ -264,15 +269,19 @@ class Events(NamedTuple):
 class ClockTable(NamedTuple):
     """Clocks of an FMI 3.0 FMU, which the loop activates at their ticks.
 
-    `set_clocks`, `get_intervals` and `activate` are FMI function addresses. `activate` runs a model
-    partition; the address is 0 without scheduled execution. `references` (n,) contains the value
-    references as unsigned 32-bit integers, and `kinds` (n,) the kinds of the clocks in
-    `c/master/loop_tables.h`. `triggers` and `outputs` are the triggered input clocks and the output
-    clocks.
-
-    The loop changes two arrays. `ticks` (n, 3) contains the time of the first tick [s], the
-    interval [s] and the number of ticks. `coming` (2,) contains the time of the next tick [s] and a
-    flag. The flag is 1 until the triggered clocks of the step have ticked, and then 0.
+    Attributes:
+        set_clocks: Address of the FMI function that activates clocks.
+        get_intervals: Address of the FMI function that returns clock intervals.
+        activate: Address of the FMI function that runs a model partition; 0 without scheduled
+            execution.
+        references: Value references (n,) as unsigned 32-bit integers.
+        kinds: Codes (n,) of the clock types in `c/master/loop_tables.h`.
+        triggers: Triggered input clocks.
+        outputs: Output clocks.
+        ticks: Time of the first tick [s], interval [s] and number of ticks (n, 3). The loop changes
+            this array.
+        coming: Time of the next tick [s], and a flag (2,), which is 1 until the triggered clocks of
+            the step have ticked. The loop changes this array.
     """
 
     set_clocks: int
@@ -289,10 +298,10 @@ class ClockTable(NamedTuple):
 class Tableau(NamedTuple):
     """Coefficients of an explicit or linearly implicit integration method with s stages.
 
-    a (s, s), b (s,) and c (s,) form the Butcher tableau. `dense` (s, d) contains the coefficients
-    of the dense output of degree d, and `error` (s,) the weights of the error estimate. `error` is
-    None for fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling`
-    (s, s) and `time` (s,).
+    The Butcher tableau consists of a (s, s), b (s,) and c (s,). The dense output of degree d has
+    the coefficients `dense` (s, d). The error estimate has the weights `error` (s,), or None for
+    fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling` (s, s) and
+    `time` (s,).
     """
 
     order: int
@@ -352,16 +361,17 @@ class Sparsity(NamedTuple):
 class Exchange(NamedTuple):
     """State equations of an FMU for model exchange, and the memory of its integrator.
 
-    `functions` contains the addresses of eight FMI functions. They set the time and the states, and
-    get the derivatives, event indicators, states and nominal values. The last two complete an
-    integrator step and return directional derivatives; their addresses are 0 if they are not used.
-    `tolerances` is rtol, atol (NaN for rtol times the nominal value) and the longest inner step
-    [s]. `switching` contains the constants of the stiffness detection. `references` (2, r) contains
-    the value references of the derivatives and of the states.
-
-    `inputs` (m,) contains the values of all inputs. If the control value `FOLLOWS` is 1, the inputs
-    are polynomials with the coefficients `polynomials` (k, m). `memory` contains a
-    vector for each name in `EXCHANGE_MEMORY`, which the loop changes.
+    Attributes:
+        functions: Addresses of eight FMI functions: set the time, set the states, get derivatives,
+            event indicators, states and nominal values, complete an integrator step, and get
+            directional derivatives. The last two addresses are 0 if the functions are not used.
+        tolerances: rtol, atol (NaN for rtol times the nominal value) and longest inner step [s].
+        switching: Constants of the stiffness detection.
+        references: Value references (2, r): derivatives in the first row, states in the second row.
+        inputs: Values (m,) of all inputs.
+        polynomials: Coefficients (k, m) of the input polynomials, which the loop uses if the
+            control value `FOLLOWS` is 1.
+        memory: Vector for each name in `EXCHANGE_MEMORY`; the loop changes these vectors.
     """
 
     functions: Sequence[int]
@@ -379,16 +389,19 @@ class Exchange(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """Data of one part for the C loop.
+    """Data of one part for the C loop; only `kind`, `instance` and `step` apply to blocks.
 
-    `kind` is the type of the part. `instance` and `step` are the addresses of the instance and of
-    the step function.
-
-    For an FMU, `set` contains the variables to set, and `get` the variables to get. `events` is
-    None if the FMU does not support event mode. `clock` (1,) is the time [s] in log messages.
-    `may_roll_back` (1,) is a 32-bit integer: 1 if the master may repeat the current step. For a
-    model exchange FMU, `exchange` replaces the step function. `clocks` is None for an FMU without
-    clocks.
+    Attributes:
+        kind: Type of the part.
+        instance: Address of the instance.
+        step: Address of the step function.
+        set: FMU variables to set before a step.
+        get: FMU variables to get after a step.
+        events: Data for event mode, or None if the FMU does not support event mode.
+        clock: Time (1,) in log messages [s].
+        may_roll_back: 32-bit integer (1,), which is 1 if the master may repeat the current step.
+        exchange: State equations of a model exchange FMU, which replace the step function.
+        clocks: Clocks, or None for an FMU without clocks.
     """
 
     kind: int
@@ -461,10 +474,15 @@ def library() -> Any:
 class Loop:
     """C loop that steps all parts, in the order of the table `parts`.
 
-    `checked` contains views of the outputs that the parts do not check; the loop checks them for
-    infinite values and NaN. `judge(part, call, status, t, dt)` raises an exception if the status of
-    an FMU call ends the run. `host(part, t, dt)` steps a part that has no C function. The loop ends
-    after an exception, and `raise_collected_error` raises it. Parts are numbered in stepping order.
+    Parts are numbered in stepping order. An exception in `judge` or `host` ends the loop, and
+    `raise_collected_error` raises it.
+
+    Args:
+        checked: Views of the outputs that the loop checks for infinite values and NaN, because the
+            parts do not check them.
+        judge: Function judge(part, call, status, t, dt), which raises an exception if the status of
+            an FMU call ends the run.
+        host: Function host(part, t, dt), which steps a part without a C function.
     """
 
     def __init__(
@@ -707,14 +725,14 @@ class Loop:
 
     def _copies(self, pairs: Iterable[Wire]) -> tuple[int, int]:
         """Return the address and the number of the C structs that copy outputs to inputs."""
-        found = list(runs(pairs))
+        found = list(copy_operations(pairs))
         copies = (_Copy * len(found))(*(_Copy(*one) for one in found))
         self._alive.append(copies)
         return ctypes.addressof(copies), len(found)
 
 
-def runs(pairs: Iterable[Wire]) -> Iterable[tuple[int, int, int]]:
-    """Yield copy operations (from, to, n) that copy n adjacent doubles between two addresses.
+def copy_operations(pairs: Iterable[Wire]) -> Iterable[tuple[int, int, int]]:
+    """Yield tuples (from, to, n): copy n adjacent doubles from one address to another.
 
     Each item of `pairs` contains a source view and a target view of equal shape.
     """

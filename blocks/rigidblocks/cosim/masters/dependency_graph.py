@@ -27,11 +27,11 @@ from rigidblocks.spatial.spatial import Array
 class Link:
     """Signal link from outputs of other parts to the inputs of one part.
 
-        u[to] = factor y[of] + offset
+        u[to] = factor*y[of] + offset
 
     u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
-    indices. `tables` maps positions in `to` to lookup tables, which replace particular values
-    before the linear conversion.
+    indices. `tables` maps positions in `to` to lookup tables, which replace listed values before
+    the linear conversion.
     """
 
     of: Array
@@ -57,13 +57,18 @@ class Link:
 class Links:
     """Signal links of a system with n output elements, and properties of these elements.
 
-    `where` maps each output to the slice of its elements. `held` (n,) marks the outputs that change
-    only at samples and events, or depend only on such outputs. `algebraic` (n,) marks the outputs
-    with direct feedthrough. `owner` contains the part and `nominal` the nominal value of each
-    output. `groups` contains the strongly connected components of the parts; each component follows
-    the components that it reads. `samplers` contains the parts whose `only_samples` is true.
-    `stateless` contains the parts in `samplers` and the blocks without continuous states. All parts
-    in `stateless` read held outputs at the end of a step.
+    Attributes:
+        where: Slice of the elements of each output, by output name.
+        held: Mask (n,) of the outputs that change only at samples and events, or depend only on
+            such outputs.
+        algebraic: Mask (n,) of the outputs with direct feedthrough.
+        owner: Part of each output element.
+        nominal: Nominal value (n,) of each output element.
+        groups: Strongly connected components of the parts; each component follows the components
+            that it reads.
+        samplers: Sampled parts without continuous states (`Part.only_samples`).
+        stateless: The parts in `samplers`, and the blocks without continuous states. They read held
+            outputs at the end of a step.
     """
 
     def __init__(self, wiring: Wiring):
@@ -112,7 +117,7 @@ class Links:
         return looped
 
     def interface(self, group: tuple[str, ...]) -> Array:
-        """Return the indices of the outputs that a group exchanges, without held outputs."""
+        """Return the indices of the outputs that a group exchanges, except held outputs."""
         read = np.concatenate([self.by_part[name].of for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 
@@ -440,8 +445,8 @@ class InterfaceJacobian:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        `share(part, inputs)` returns the derivative of each input with respect to the final value
-        of the connected output in a step, before unit conversion.
+        `share(part, inputs)` returns, for each of the inputs, the derivative of the input in a step
+        with respect to the connected output at the end of the step, before unit conversion.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:
@@ -459,9 +464,11 @@ class InterfaceJacobian:
 class Bond:
     """Power bond: one part outputs a force and reads the velocity that the other part outputs.
 
-    `parts` contains the names of the force part and of the velocity part. `given` contains the
-    indices of force and velocity in the array of all outputs. `read` contains the indices of the
-    connected inputs: the force input of the velocity part and the velocity input of the force part.
+    Attributes:
+        parts: Names of the force part and of the velocity part.
+        given: Indices of the force and of the velocity in the array of all outputs.
+        read: Indices of the connected inputs: the force input of the velocity part, and the
+            velocity input of the force part.
     """
 
     name: str
@@ -475,7 +482,8 @@ def bonds_of(
 ) -> tuple[Bond, ...]:
     """Return the power bonds for pairs of a force output and a velocity output.
 
-    `given` contains the pairs. True selects all pairs whose product is a power, False no pair.
+    `given` contains the pairs. True selects all pairs whose product is a power, and False selects
+    no pair.
 
     Raises KeyError for an unknown output, and ValueError for a pair that is not a power bond.
     """
@@ -500,7 +508,7 @@ def bonds_of(
 
 
 def _exchanged_pairs(wiring: Wiring) -> Iterator[tuple[str, str]]:
-    """Yield pairs of whole outputs that two parts exchange: each part reads one of them."""
+    """Yield pairs of whole outputs that two parts exchange: each part reads the other's output."""
     whole = {
         (one.source, one.target[0])
         for one in wiring.connections

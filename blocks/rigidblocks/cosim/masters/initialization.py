@@ -132,9 +132,9 @@ class Initialization:
             self._try_evaluation(name, outputs)
 
     def _try_evaluation(self, name: str, outputs: set[str]) -> bool:
-        """Evaluate outputs of a part; return False if the part is a block whose evaluation fails.
+        """Evaluate outputs of a part; return False if the evaluation of a block fails.
 
-        Such a block may be evaluated again later, with other inputs.
+        The block may be evaluated again later, with other inputs.
         """
         if not isinstance(self._parts[name], BlockInstance):
             self._evaluate(name, outputs)

@@ -45,7 +45,7 @@ class Master(abc.ABC):
 
     @abc.abstractmethod
     def go(self, recording: Recording, hold: Hold, pace: StepTiming | None) -> Iterator[int]:
-        """Simulate to the end of the recording; yield the number of steps since the last yield.
+        """Take all steps of the run; yield the number of steps since the last yield.
 
         The context manager `hold` delays interrupts. If `pace` is given, each step starts at its
         due time.
@@ -65,7 +65,7 @@ class Master(abc.ABC):
         return {}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield log messages on a run, each with its log level."""
+        """Yield remarks on a run for the log, as pairs (log level, text)."""
         yield from ()
 
 
@@ -221,7 +221,7 @@ class Scheme(abc.ABC):
         return {}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield log messages on the run, each with its log level."""
+        """Yield remarks on the run for the log, as pairs (log level, text)."""
         yield from ()
 
 
@@ -338,10 +338,11 @@ class OutputHistory:
 class Extrapolation:
     """Polynomials through the outputs at the latest communication points.
 
-    `c` (MAX_INPUT_ORDER + 1, n) contains the coefficients in powers of the time since the latest
-    point. `end` (n,) contains the polynomial values at the end of a step of dt. `zero`
-    (MAX_INPUT_ORDER + 1,) contains the coefficients of the polynomial that is 0 at the past points
-    and 1 at the end of the step.
+    Attributes:
+        c: Coefficients (MAX_INPUT_ORDER + 1, n) in powers of the time since the latest point.
+        end: Values (n,) of the polynomials at the end of the next step.
+        zero: Coefficients (MAX_INPUT_ORDER + 1,) of the polynomial that is 0 at the past points and
+            1 at the end of the next step.
     """
 
     c: Array
@@ -677,7 +678,7 @@ class StepSizeControl(Scheme):
             self._halvings -= 1
 
     def _try_step(self, t: float, h: float, is_last: bool) -> float:
-        """Take one step and two half steps; return the estimated error divided by the tolerance.
+        """Take one step, repeat it as two half steps, and return the error / tolerance.
 
         If the result is above 1 and `is_last` is false, the half steps are rolled back.
         """
@@ -772,7 +773,7 @@ class PowerBonds:
         }
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        """Yield a remark, with its log level, on the bond that generates the most energy."""
+        """Yield a pair (log level, text) about the bond that generates the most energy."""
         if not len(self.bonds):
             return
         worst = int(np.argmax(np.abs(self.made)))

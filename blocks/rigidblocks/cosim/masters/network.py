@@ -121,7 +121,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
-        """Process a nonzero status of a C call of the part `number`, as `Instance.judge`."""
+        """Process a nonzero status of a C call for the part `number` (see `Instance.judge`)."""
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
@@ -294,7 +294,7 @@ class Instances(Network):
         return found
 
     def read_inputs_in_order(self, due: Iterable[int], *, is_simultaneous: bool) -> Iterator[int]:
-        """Read the inputs of the parts `due`, and yield the position of each one in `due`.
+        """Read the inputs of the parts `due`, and yield the positions of these parts in `due`.
 
         All parts read their inputs before the first step (Jacobi), or each part reads its inputs
         before its own step (Gauss-Seidel).

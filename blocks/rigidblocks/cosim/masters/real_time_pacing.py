@@ -43,8 +43,8 @@ class Pace(StepTiming):
     """Pacing of a run by a clock; `rate` is simulated time divided by wall-clock time.
 
     If a step ends after the next step is due, `overrun` selects the response. For "catch-up", the
-    next steps start at once. For "skip", the run skips due times, and the simulated time does not
-    advance. For "stop", `end_step` raises RuntimeError.
+    next steps start without a wait until the run is on time again. For "skip", all later due times
+    are delayed by the overrun. For "stop", `end_step` raises RuntimeError.
 
     Raises ValueError for a rate that is not positive and for an unknown `overrun`.
     """

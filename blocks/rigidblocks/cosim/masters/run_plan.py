@@ -220,7 +220,7 @@ class Grid:
 
     @property
     def t_stop(self) -> float:
-        """End of the last step [s]: t_start + n dt, but at least the start of this step plus dt."""
+        """End time [s]: t_start + n dt, rounded up so that the last step is not shorter than dt."""
         last = self.t_start + (self.n - 1) * self.dt
         return max(self.t_start + self.n * self.dt, last + self.dt)
 
@@ -257,10 +257,15 @@ class Coupling:
     """Coupling options of a run.
 
     The constructor checks the value of each option. The method `check` checks the options for a
-    particular system. `extrapolate` is the degree of the input polynomials. `iterate` repeats steps
-    once (True) or until convergence ("newton"). `step_tol` is the tolerance of the step size
-    control, and `step_min` the minimum step [s]. `bonds` are pairs of a force output and a velocity
-    output, whose coupling energy is measured; True selects all pairs by their units.
+    particular system.
+
+    Attributes:
+        extrapolate: Degree of the input polynomials.
+        iterate: True to repeat steps once, "newton" to repeat them until convergence.
+        step_tol: Tolerance of the step size control.
+        step_min: Minimum step [s] of the step size control.
+        bonds: Pairs of a force output and a velocity output, whose coupling energy is measured;
+            True selects all pairs whose product is a power.
     """
 
     extrapolate: int = 0
@@ -418,7 +423,7 @@ class Plan:
 
     @cached_property
     def spans(self) -> int:
-        """Number of equal time spans into which sample instants divide a step of dt.
+        """Number of equal time spans between sample instants in a step of dt.
 
         No step of the step size control is longer than a span.
         """
@@ -606,8 +611,8 @@ def make_plan(
 def _report_input_hold(wiring: Wiring, order: str) -> None:
     """Log a warning for each Kalman filter whose `input_hold` differs from the stepping order.
 
-    The check applies if a part of the plant's class provides the measurements, and one part
-    provides an input of the plant and of the filter.
+    The check applies if the measurements come from a part of the same class as the filter's plant,
+    and one part provides an input of both the plant and the filter.
     """
     filters = {
         name: part.component
@@ -712,7 +717,7 @@ def _check_algebraic_loops(wiring: Wiring, coupling: Coupling) -> None:
 
 
 def _spans_between_samples(wiring: Wiring, dt: float) -> int:
-    """Return the number of equal time spans into which sample instants divide a step of dt.
+    """Return the number of equal time spans between sample instants in a step of dt.
 
     Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
     ValueError for sample times below dt that are not multiples of the shortest sample time.

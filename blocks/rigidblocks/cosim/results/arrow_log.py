@@ -42,9 +42,9 @@ def description_checks(
     time: Array | None = None,
     values: "Array | LoggedValues | None" = None,
 ) -> str:
-    """Return the checksums of the description of a result and of its arrays.
+    """Return the checksums of a result as a string: one per array, the last for the description.
 
-    The checksums are in one string, separated by spaces; the last one covers the description.
+    Spaces separate the checksums.
     """
     texts = {**description, "columns": json.dumps(list(columns.items()))}
     if time is None or values is None:

@@ -228,7 +228,7 @@ class Recording:
             self._append(t, row)
 
     def insert(self, t: float, row: Array) -> None:
-        """Record the values `row` of all outputs at a time t [s] between communication points."""
+        """Record the output values `row` at a time t [s] between communication points."""
         check_finite(self.ports, row)
         self.t = t
         self._append(t, row)

@@ -243,7 +243,7 @@ class Result(AttributeHints):
         """Return a page with an animation of the run.
 
         Args:
-            robot: Simulated system, or a robot of this system, as in `animate`.
+            robot: Simulated system, or a robot of this system (see `rigidblocks.animate`).
             path: Path to save the page, if given.
             signals: Names of the signals to plot, by default all signals.
             paths: Names of frames or bodies whose paths are drawn.

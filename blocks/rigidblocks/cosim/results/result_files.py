@@ -127,7 +127,7 @@ def check_target(path: Path, numbers: int, logged: bool) -> None:
     Raises:
         ValueError: The file extension is unknown.
         ImportError: The package for the format is not installed.
-        OSError: The folder does not exist, or the permission or the disk space is missing.
+        OSError: The folder does not exist or is not writable, or the disk has too little space.
     """
     size = format_of(path).size + (8.0 if logged else 0.0)
     check_kind(path)
@@ -343,7 +343,7 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """Return the port for a signal of a result file; unknown units, as of FMUs, are accepted."""
+    """Return the port for a signal of a result file; units of FMUs may be unknown."""
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
