@@ -276,7 +276,8 @@ def vote_for_implicit(
         h: Accepted step size [s].
         distance: |y - z|, divided by the tolerance.
         rate_change: |f(y) - f(z)|, divided by the tolerance [1/s].
-        implicit: Implicit method that replaces explicit steps first; EXPLICIT if none is available.
+        implicit: Implicit method that takes over first from the explicit pair; EXPLICIT if none
+            exists.
     """
     if h * rate_change > STABILITY_LIMIT * distance and distance > DETECTABLE_DISTANCE:
         s[EIGENVALUE] = round_to_nine_bits(rate_change / distance)

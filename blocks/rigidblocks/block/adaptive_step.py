@@ -224,7 +224,7 @@ class TrialStepper:
 
     @property
     def first_implicit_method(self) -> float:
-        """Implicit method that replaces explicit steps first, or EXPLICIT if none is available."""
+        """Implicit method that takes over first from the explicit pair; EXPLICIT if none exists."""
         if self.stages is not None:
             return COLLOCATION
         return ROSENBROCK if self.method.stiff is not None else EXPLICIT
@@ -596,7 +596,7 @@ class AdaptiveStepper:
         return True
 
     def _screen(self, inner: InnerStep, h: float, end: float) -> Array | None:
-        """Take one RK4 step of size h [s] over the communication step; return its final states.
+        """Take one RK4 step of size h [s] over the communication step; return the final states.
 
         The result is None if an event occurs in the step, or if the error exceeds the tolerance.
         """
@@ -665,7 +665,7 @@ class AdaptiveStepper:
         return self.trial_stepper.project(inner.start, t_end, trial.y)[1]
 
     def _prepare_next_step(self, inner: InnerStep, h: float) -> None:
-        """Store the collocation stages of an accepted step, which predict the next stages.
+        """Store the collocation stages of an accepted step for the prediction of the next stages.
 
         After an event or a step of another method, the function discards the stored stages. Near an
         event, the function also limits the next step size.

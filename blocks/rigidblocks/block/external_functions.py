@@ -62,7 +62,7 @@ class BlockInC(Block):
 
 
 class WrittenBlock(BlockInC):
-    """Sampled block whose `update` is a C function, which NumPy evaluators also call.
+    """Sampled block whose `update` is a C function in all forms of execution.
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 

@@ -528,7 +528,7 @@ class Drive:
 
     @property
     def _has_rotor(self) -> bool:
-        """True if a force or an inertia acts at a rotor, so that the gearbox has an effect."""
+        """True if a force or an inertia acts at a rotor, to which the gearbox applies."""
         if isinstance(self.motor, Rotor):
             return self.motor.inertia is not None or self.motor_friction is not None
         return not self.motor.is_linear

@@ -390,8 +390,8 @@ def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
     """Return the dry friction -f tanh(qd / width) with the friction level f [N m or N].
 
     The force changes its sign smoothly and reaches 76 % of f at the speed `width` [rad/s or m/s].
-    The law does not stick: under a load below f a joint creeps at the speed
-    width artanh(load / f).
+    The law does not model stiction: under a load below f, a joint creeps at the speed width
+    artanh(load / f).
 
     Raises:
         ValueError: The width is not traced and not positive.

@@ -390,7 +390,7 @@ def project_inertia(
 
 
 def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
-    """Return U D^-1; rows that a unit vector in S determines have no rounding errors.
+    """Return U D^-1, in which rows for unit vectors in S have no rounding errors.
 
     U = I^A S and D = S^T U. If a column of S is one of the six unit vectors, S^T U D^-1 = 1
     determines a row of the result exactly. I^a then has rows and columns that are exactly zero,

@@ -511,10 +511,10 @@ def inverse_kinematics(
 
         found = inverse_kinematics(load_model("arm.urdf"), Target("tool0", pose))
 
-    The method is local: a different q0 may give a different branch or a smaller error. If a start
-    does not reach the targets, the method restarts from a random configuration within the limits.
-    The limits apply to joints with one degree of freedom. The method does not use loop joints and
-    mimic joints.
+    The method is local: with another q0, the result may be on another branch or have a smaller
+    error. If a start does not reach the targets, the method restarts from a random configuration
+    within the limits. The limits apply to joints with one degree of freedom. The method does not
+    use loop joints and mimic joints.
 
     Args:
         robot: Model, or description of a robot from a file (`load_model`).

@@ -25,7 +25,7 @@ NEARLY_PARALLEL = 0.01  # [rad] largest angle between axes; model files round ri
 
 @dataclass(frozen=True, eq=False)
 class EquivalentModel(Model):
-    """Result of `equivalent`; its bodies may have zero or negative mass, so only algorithms use it.
+    """Result of `equivalent`, only for algorithms: the bodies may have zero or negative mass.
 
     Joint positions, velocities, accelerations and forces, external wrenches in base coordinates and
     gravity have the same meaning as in the original model. The frame, inertia, momentum and energy
@@ -140,10 +140,9 @@ def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
 def equivalent(model: Model) -> EquivalentModel:
     """Return a model with the same equation of motion and the fewest possible parameters.
 
-    For joints along z, the body frames follow Denavit and Hartenberg. Some inertial parameters of a
-    body have the same effect on the motion as parameters of the parent (RBDA Table 9.7). The
-    function moves these parameters to the parent. For example, a body on a revolute joint retains 7
-    of 10 inertial parameters.
+    For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertial
+    parameters of a body that are equivalent to parameters of the parent to the parent (RBDA Table
+    9.7). For example, a body on a revolute joint retains 7 of 10 inertial parameters.
     """
     return _move_shared_inertia_to_parents(_use_denavit_hartenberg_frames(model))
 
@@ -197,8 +196,7 @@ def _turn_about_z(joint: Joint, X: Transform) -> float | None:
 def is_along_z(joint: Joint) -> bool:
     """Return True for a revolute, prismatic or helical joint along z.
 
-    If both frames of such a joint rotate about z and shift along z by the same amount, the
-    equations of the joint do not change.
+    A rotation about z and a shift along z of both joint frames do not change the joint equations.
     """
     return type(joint) in (Revolute, Prismatic, Helical) and joint.axis == (0.0, 0.0, 1.0)  # type: ignore[attr-defined]
 

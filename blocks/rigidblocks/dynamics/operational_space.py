@@ -128,8 +128,8 @@ def assemble_inverse(
 
         Phi^A = Phi1 - Phi1 T (T^T (Phi1 + Phi2) T)^-1 T^T Phi1
 
-    The joint constraints must be independent of the existing constraints. It is sufficient that one
-    of the two handles is free to move in all directions.
+    The joint constraints must be independent of the existing constraints. At least one of the two
+    handles must be free to move in all directions.
 
     Args:
         first: Articulated body whose handle the result retains.

@@ -82,7 +82,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of array dimensions that a structural parameter sets, by value reference."""
+        """Number of array dimensions that each structural parameter sets, by value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})

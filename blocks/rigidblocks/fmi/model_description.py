@@ -197,7 +197,7 @@ class _Writer(ABC):
 
     @abstractmethod
     def units(self) -> Iterable[str]:
-        """Return the unit of each variable; a unit may occur several times."""
+        """Return the units of all variables, with repetitions."""
 
     @abstractmethod
     def add_variables(self, parent: Element) -> None:
@@ -281,7 +281,7 @@ class _Writer2(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add a list of unknowns; FMI 2.0 refers to variables by indices, which begin at 1."""
+        """Add a list of unknowns, with FMI 2.0 variable indices, which begin at 1."""
         if not unknowns:
             return
         parent = SubElement(structure, name)
@@ -384,7 +384,7 @@ class _Writer3(_Writer):
         return str(array_size_reference(self.variables, self.clock is not None))
 
     def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
-        """Add the Binary element of an array variable; its value contains little-endian doubles."""
+        """Add the Binary element of an array variable, with little-endian doubles as the value."""
         first = array.elements[0]
         size = 8 * len(array.elements)
         shape = " x ".join(map(str, array.shape)) or "1"
@@ -468,7 +468,7 @@ class _Writer3(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add a list of unknowns; FMI 3.0 refers to variables by their value references."""
+        """Add a list of unknowns, with FMI 3.0 value references."""
         owners = self.owners
         for unknown in dict.fromkeys(owners[variable.index] for variable in unknowns):
             references = {owners[k.index].reference for v in unknown.elements for k in knowns(v)}
@@ -480,7 +480,7 @@ class _Writer3(_Writer):
 
 
 def _is_derivative(capability: str) -> bool:
-    """Return True if an FMI 3.0 capability concerns derivatives or dependencies."""
+    """Return True if an FMI 3.0 capability attribute is about derivatives or dependencies."""
     return capability.startswith("provides") and capability != "providesIntermediateUpdate"
 
 

@@ -405,7 +405,7 @@ def _xcp_address(
 
 
 def runtime_of(fmi: int) -> Runtime:
-    """Return the C source files of an FMI version; raise ValueError for an unsupported version."""
+    """Return the C source files for an FMI version; raise ValueError for another version."""
     if fmi not in RUNTIMES:
         raise ValueError(f"fmi must be one of {', '.join(map(str, RUNTIMES))}, not {fmi!r}")
     return RUNTIMES[fmi]
@@ -703,7 +703,7 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _dependent_start_lines(memory: Memory) -> Iterator[str]:
-    """Yield the C function that sets dependent start values, for fmu.h; nothing without them."""
+    """Yield the C function for fmu.h that sets dependent start values, if such values exist."""
     if not memory.start_relations:
         return
     yield "/* Set start values that follow from others, unless the host has changed them. */"

@@ -140,7 +140,7 @@ def _layout(variables: Variables) -> bytes:
 
 
 def _binaries(name: str) -> dict[str, bytes]:
-    """Map paths in the FMU to the libraries (bytes) of pythonfmu for all platforms.
+    """Return the pythonfmu libraries (bytes) for all platforms, by path in the FMU.
 
     `name` is the model identifier, which replaces the file name of each library.
     """

@@ -64,7 +64,7 @@ class _LimitedEvaluator(TracedEvaluator):
 
 @dataclass(frozen=True, eq=False)
 class ReferenceRun:
-    """Reference simulation of a block, whose results the FMU of the block must reproduce.
+    """Reference simulation of a block; the FMU of the block must reproduce the results.
 
     The simulation begins at t = 0 with the start values. Each input is a sine wave around its start
     value, and is held during each communication step:

@@ -83,7 +83,7 @@ class Diagnostics:
                 )
 
     def summary(self, m: Any) -> Iterator[str]:
-        """Yield the log messages about the whole run; m is the final memory vector."""
+        """Yield the log messages about a complete run; m is the final memory vector."""
         for places, passage in zip(self.conditions, self.state["passages"], strict=True):
             if passage["largest"] > passage["reported"]:
                 yield self._largest(places, passage)

@@ -53,7 +53,7 @@ class _FolderFinder(MetaPathFinder):
 
 @contextlib.contextmanager
 def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
-    """Import modules from a folder with precedence; restore `sys.modules` at exit.
+    """Context in which imports search `folder` first; restores `sys.modules` at its end.
 
     A module of the folder also takes precedence over an already imported module of the same name.
 
@@ -308,7 +308,7 @@ class _Names(pickle.Unpickler):
 
 
 def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
-    """Map the paths of the modules that a pickle imports to the module contents (bytes).
+    """Return the contents (bytes) of the modules that a pickle imports, by path.
 
     Modules of the standard library and installed packages are omitted.
 

@@ -182,7 +182,7 @@ class BlockSlave(Fmi2Slave):
     def setup_experiment(
         self, start_time: float, stop_time: float | None = None, tolerance: float | None = None
     ) -> None:
-        """Store the start and stop times [s]; a block with fixed steps ignores the tolerance."""
+        """Store the start and stop times [s], and for adaptive methods the tolerance."""
         del tolerance
         end = np.inf if stop_time is None else stop_time
         if self._running:

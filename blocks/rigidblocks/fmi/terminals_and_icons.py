@@ -84,7 +84,7 @@ _DESCRIPTIONS = {
 
 
 def terminals_content(ports: Iterable[str]) -> dict[str, bytes]:
-    """Map paths in the FMU to the contents (bytes) of the icon file and the terminals file."""
+    """Return the icon file and the terminals file (bytes), by path in the FMU."""
     return {
         f"{FOLDER}/terminalsAndIcons.xml": terminals(ports).encode(),
         f"{FOLDER}/icon.png": icon(),

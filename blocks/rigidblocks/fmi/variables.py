@@ -101,7 +101,7 @@ class Variables:
 
     @cached_property
     def rates(self) -> tuple[Variable, ...]:
-        """Derivatives of the continuous states; their indices follow the indices of the memory."""
+        """Derivatives of the continuous states, with indices after the memory indices."""
         return tuple(_rate(x, self.memory.size + k) for k, x in enumerate(self.all[self.memory.x]))
 
     @cached_property
@@ -111,7 +111,7 @@ class Variables:
 
     @cached_property
     def indicators(self) -> tuple[Variable, ...]:
-        """Event indicators; their indices follow the indices of the state derivatives."""
+        """Event indicators, with indices after the indices of the state derivatives."""
         first = self.memory.size + len(self.rates)
         return tuple(_indicator(k, first + k) for k in range(self.events.count))
 
@@ -132,7 +132,7 @@ class Variables:
 
     @cached_property
     def initial_unknowns(self) -> tuple[Variable, ...]:
-        """Outputs and dependent start values, whose initial values the FMU computes."""
+        """Initial unknowns: outputs and dependent start values, which the FMU computes."""
         return tuple(
             v
             for v in self.all

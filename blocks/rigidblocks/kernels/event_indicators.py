@@ -240,7 +240,7 @@ def _staged_functions(events: Events) -> str:
 
 
 def _merge_equal_choices(elements: ca.SX, choices: Sequence[Choice]) -> tuple[ca.SX, list[Choice]]:
-    """Merge equal piecewise functions; return the new elements and the remaining functions."""
+    """Merge equal piecewise functions; return the changed `elements` and the distinct functions."""
     width = len(Choice._fields) - 1
     while True:
         laws = [expression for choice in choices for expression in choice[1:]]

@@ -289,7 +289,7 @@ def _expressions(free: SimpleNamespace, ends: list[_End], nonzero: list[int]) ->
 
 
 def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the columns of K that belong to each end of a constraint, one matrix per end.
+    """Return the columns of K for each end of a constraint, as one matrix per end.
 
     `group` contains the indices of the ends of the constraint, and `rows` the rows of K.
     """

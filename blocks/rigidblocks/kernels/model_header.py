@@ -314,7 +314,7 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """Yield the C functions of a block with a C stage, which call the stage before the graphs.
+    """Yield the functions of a block with a C stage in C; each calls the stage, then a graph.
 
     `names` lists the functions of the block.
     """
@@ -371,7 +371,7 @@ def memory_names(memory: Memory) -> tuple[str, ...]:
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """Map the C expressions of a block function, such as in[0], to element names."""
+    """Return the element names of a block function by C expression, such as in[0]."""
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]
@@ -394,7 +394,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
 
 
 def named_elements(array: str, names: Iterable[str]) -> dict[str, str]:
-    """Map the C expressions array[0], array[1], ... to the names."""
+    """Return `names` by the C expressions array[0], array[1], ..."""
     return {f"{array}[{k}]": name for k, name in enumerate(names)}
 
 

@@ -277,7 +277,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
-        """Sampling period of each sensor in multiples of the sample time; 0 without sampling."""
+        """Sampling period of each sensor in sample times; 0 for a continuous sensor."""
         return tuple(
             round(sensor.sampling.period / self.sample_time) if self.sample_time else 0
             for sensor in self.sensors
@@ -501,7 +501,7 @@ def _has_noise(sensor: Sensor) -> bool:
 
 
 def _values(numbers: tuple[float, ...], port: Port) -> Array:
-    """Return values in the shape of a port; return zeros if there are no values."""
+    """Return `numbers` in the shape of a port; return zeros if `numbers` is empty."""
     return np.array(numbers if len(numbers) else (0.0,) * port.size, dtype=float).reshape(
         port.shape
     )

@@ -122,7 +122,7 @@ class JointLimits(Block):
 
 
 def _stop_forces(limits: Array, q: Array, qd: Array, p: Record, sign: float) -> Array:
-    """Return the magnitude of the stop force at each joint (nv,); it is 0 without a stop.
+    """Return the magnitude of the stop force at each joint (nv,), 0 for joints without a stop.
 
     Args:
         limits: Lower or upper limits (nv,).

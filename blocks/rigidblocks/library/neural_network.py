@@ -185,7 +185,7 @@ def _softmax(call: Call, logarithm: bool = False) -> Any:
 
 
 def _reduce_axes(x: Any, axes: Sequence[int], operation: Callable[[Any, Any], Any]) -> Any:
-    """Reduce an array over some axes by a binary operation; these axes keep the length 1."""
+    """Reduce an array over the axes `axes` by a binary operation; reduced axes have length 1."""
     for axis in axes:
         parts = np.split(x, np.shape(x)[axis], axis)
         x = reduce(operation, parts)

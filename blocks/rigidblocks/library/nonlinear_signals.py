@@ -276,7 +276,7 @@ def clamp(value: Any, low: bool, high: bool, p: Record) -> Any:
 
 
 def stop_rate_at_limits(y: Any, rate: Any, low: bool, high: bool, p: Record) -> Any:
-    """Return the time derivative `rate` of a state y; zero at a limit if `rate` points beyond it.
+    """Return the time derivative `rate` of a state y, or zero if y would leave its limits.
 
     Args:
         y: State.

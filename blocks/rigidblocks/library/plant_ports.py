@@ -536,8 +536,8 @@ class Elements:
     ) -> Array:
         """Return the eigenvalues [1/s] of the plant with its force elements, at rest at q.
 
-        The eigenvalues belong to motions that satisfy the gear constraints and the loop
-        constraints. They also include the decay rates of force laws with states.
+        The modes satisfy the gear constraints and the loop constraints. The result also includes
+        the decay rates of force laws with states.
 
         Args:
             q: Joint positions (nq,).

@@ -578,7 +578,7 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _whole(self) -> int:
-        """Number of whole sample times in the delay; rounding errors are ignored."""
+        """Number of whole sample times in the delay, with a tolerance for rounding errors."""
         return floor(self._ages + 1e-9)
 
     @property

@@ -280,7 +280,7 @@ class StateMachine(Block):
     def _enter(
         self, state: Any, fires: Any, values: Mapping[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the variables; if a transition fires, after the entry action of `state`."""
+        """Return the variables; if a transition fires, apply the entry action of `state`."""
         found = {**values, **variables, "elapsed": 0.0}
         for k, entry in enumerate(self._assignments[1], 1):
             found = _assign(entry, select(fires, _as_number(_is_equal(state, k)), 0.0), found)
@@ -347,7 +347,7 @@ def _assign(
 
 
 def _interpolate(last: Any, now: Any, s: Any) -> Any:
-    """Return the signal at the fraction s of an interval; equal infinite ends are permitted."""
+    """Interpolate a signal at the fraction s of an interval; both ends may be equal infinities."""
     if isinstance(s, float) and s == 0.0:
         return last
     return select(now == last, now, last + s * (now - last))

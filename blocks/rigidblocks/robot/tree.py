@@ -145,7 +145,7 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         )
 
     def check_no_strings(self, feature: str) -> None:
-        """Raise ValueError if the model has cables; the method `feature` does not support them."""
+        """Raise ValueError if the model has cables, which the method `feature` does not support."""
         if self.strings:
             names = ", ".join(self.loop_names[len(self.loops) :])
             raise ValueError(

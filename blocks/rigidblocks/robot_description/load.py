@@ -177,9 +177,9 @@ def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path
 
     `name` is the path or URI in the robot file, and `robot` the path of the robot file. A path is
     absolute, for example after file://, or relative to the folder of the robot file. A URI with
-    package:// or model:// contains a package name and a path in the package. A third slash, as in
-    package:///arm/meshes/a.stl, has no effect. A package is a folder. The function searches for the
-    folder in this order:
+    package:// or model:// contains a package name and a path in the package. The function ignores a
+    third slash, as in package:///arm/meshes/a.stl. A package is a folder. The function searches for
+    the folder in this order:
 
     - the folders above the robot file, and their direct subfolders
     - the folders in `search`, and their direct subfolders

@@ -134,7 +134,7 @@ def _geoms(m: Any, body: int) -> Iterator[int]:
 
 
 def _shape(m: Any, g: int, touches: bool) -> Shape | None:
-    """Return the shape of a geom; `touches` is True for a geom that can have contacts.
+    """Return the shape of a geom; `touches` is True if the geom can have contacts.
 
     The result is None for planes, and for height fields and meshes without contacts.
     """
@@ -890,7 +890,7 @@ class _Reader:
         return int(self.m.actuator_ctrladr[k]) if hasattr(self.m, "actuator_ctrladr") else k
 
     def _actuator(self, k: int, numbers: list[int], weights: list[float], name: str) -> Actuator:
-        """Return actuator k; its gain and bias are functions of the joint positions.
+        """Return actuator k, with gain and bias as functions of the joint positions.
 
         `numbers` and `weights` are the joint indices and weights of `_moved_joints`.
         """
@@ -982,7 +982,7 @@ def _control_inputs(m: Any, k: int) -> list[str]:
 
 
 def _unit(quaternion: Array) -> Array:
-    """Normalize a quaternion; as in MuJoCo, the result for a zero quaternion is the identity."""
+    """Normalize a quaternion; return the identity for a zero quaternion, as MuJoCo does."""
     size = np.linalg.norm(quaternion)
     return quaternion / size if size > 0 else np.array(IDENTITY)
 

@@ -262,7 +262,7 @@ def _number_joints(
 def _keyframe(
     model: Model, couplings: Iterable[Coupling], q: JointValues, qd: JointValues
 ) -> Keyframe:
-    """Return the model state; q and qd contain values of some joints, by joint name.
+    """Return the model state for values q and qd of some joints, by joint name.
 
     Joints without a value have the neutral position and zero velocity. The couplings determine the
     positions and velocities of mimic joints.
@@ -278,7 +278,7 @@ def _keyframe(
 
 
 def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTuple, LazyTuple]:
-    """Return the visual and the collision shapes of the base, which are created at first use."""
+    """Return the visual and the collision shapes of the base as lists built at first use."""
     base = [link for link in listed.links if places[link.name].body < 0]
     return (
         LazyTuple(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
@@ -496,7 +496,7 @@ def _is_unphysical(body: RigidInertia) -> bool:
 def _shapes_of_bodies(
     merged: Sequence[Sequence[Link]], places: dict[str, Place]
 ) -> tuple[LazyTuple, LazyTuple]:
-    """Return the visual and the collision shapes of each body, which are created at first use."""
+    """Return the visual and the collision shapes of all bodies as lists built at first use."""
 
     def link_shapes(links: Sequence[Link], attribute: str) -> tuple[Shape, ...]:
         return _shapes((getattr(a, attribute), places[a.name]) for a in links)

@@ -19,7 +19,7 @@ from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, cross, i
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
-    """Return `name`, or the first unused name of `name`_2, `name`_3, ... if it is taken."""
+    """Return `name` if it is unused, else the first unused name of `name`_2, `name`_3, ..."""
     numbers = (f"{name}_{k}" for k in count(2))
     return name if name not in taken else next(one for one in numbers if one not in taken)
 
@@ -55,7 +55,7 @@ class Coupling(NamedTuple):
 
 
 class Actuator(NamedTuple):
-    """Actuator of the joint with the index `joint`, which has one degree of freedom.
+    """Actuator of a joint with one degree of freedom; `joint` is the joint index.
 
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
@@ -298,7 +298,7 @@ class JointProperties:
 
     @classmethod
     def from_values(cls, nv: int, **values: Any) -> "JointProperties":
-        """Return the joint properties of `nv` degrees of freedom; values are scalars or (nv,)."""
+        """Return the properties of `nv` degrees of freedom from scalars or arrays (nv,)."""
         return cls.concatenate([(nv, values)])
 
     @classmethod
@@ -534,7 +534,7 @@ def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
 
 
 def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with triangles; the ray can hit both sides.
+    """Yield the intersections of a ray with either side of triangles.
 
     A triangle has the corner a, the edges e1 = b - a and e2 = c - a, and n = e1 x e2. The ray
     intersects the plane of the triangle at a + u e1 + v e2 (Moller and Trumbore, 1997). With

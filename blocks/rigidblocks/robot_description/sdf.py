@@ -68,7 +68,7 @@ MODEL = "__model__"
 
 
 def pose(element: Element) -> Transform:
-    """Return the transform of the <pose> of an element; identity if it is missing or empty."""
+    """Return the transform in the <pose> of an element; the identity without a <pose>."""
     given = element.find("pose")
     if given is None or not (given.text or "").strip():
         return identity()
@@ -253,7 +253,7 @@ def _text(element: Element, path: str, default: str | None = None) -> str:
 
 
 def _limit(axis: Element, name: str, default: float) -> float:
-    """Return a value from the <limit> of an axis; values from 1e16 become infinite."""
+    """Return a value from the <limit> of an axis; values of at least 1e16 become infinite."""
     text = _text(axis, f"limit/{name}", "none").lower()
     if text in _INFINITE:
         return -np.inf if text.startswith("-") else np.inf
@@ -331,7 +331,7 @@ def _material(element: Element) -> Material | None:
 
 
 def _patch(surface: Element) -> float:
-    """Return patch radius times torsional friction coefficient [m]; 0 if it is not specified."""
+    """Return the patch radius times the torsional friction coefficient [m]; 0 by default."""
     inside = surface.find("friction/torsional")
     if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
         return 0.0
@@ -413,7 +413,7 @@ class _Reader:
     def sensors(
         self, connections: Sequence[Connection], unread: list[str]
     ) -> Iterator[ParsedSensor]:
-        """Yield the outputs of the supported sensors; append warnings about others to `unread`."""
+        """Yield the outputs of supported sensors; append warnings about others to `unread`."""
         world = self.model.getparent()
         field, step = MAGNETIC_FIELD, LARGEST_STEP
         if world.tag == "world":

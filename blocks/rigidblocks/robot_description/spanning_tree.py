@@ -139,7 +139,7 @@ def split_bodies(listed: Assembly) -> Assembly:
 def _split_inertia(
     listed: Assembly, links: dict[str, Link], tree: Sequence[Connection], c: Connection
 ) -> RigidInertia:
-    """Halve the inertia of the heaviest link that is fixed to the child of joint c; return it.
+    """Halve the inertia of the heaviest link fixed to the child of joint c; return the half.
 
     The result is in the coordinates of the child. The function also halves the inertia of the link
     in `links`. If the child is fixed to the base, the function returns the inertia of the heaviest

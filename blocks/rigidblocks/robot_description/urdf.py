@@ -276,7 +276,7 @@ _ROTORS = etree.XPath("transmission/actuator[*[contains(local-name(), 'rotor_ine
 def _add_rotors(
     connections: Sequence[Connection], actuators: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
-    """Return the joints with the rotor inertias of Drake actuators; append warnings.
+    """Return the joints, extended by the rotor inertias of Drake actuators; append warnings.
 
     The inertia I of the rotor is reflected to the joint: I ratio^2.
     """
@@ -410,7 +410,7 @@ def _drake_part(element: Element, key: str, required: bool) -> Element:
 def _add_springs(
     connections: Sequence[Connection], extensions: Sequence[Element], warnings: list[str]
 ) -> list[Connection]:
-    """Add the springs in Gazebo extensions to the joints; return the joints, append warnings."""
+    """Return the joints, extended by the springs in Gazebo extensions; append warnings."""
     found = {c.name: c for c in connections}
     for extension in extensions:
         stiffness = extension.find("springStiffness")
@@ -559,7 +559,7 @@ def _links(
 
 
 def _required_attributes(elements: Sequence[Element], attribute: str) -> list[str]:
-    """Return the attribute of each element; raise FormatError if it is missing or blank."""
+    """Return an attribute of each element; raise FormatError if one is missing or blank."""
     found = [element.get(attribute, "").strip() for element in elements]
     return found if all(found) else [required_attribute(element, attribute) for element in elements]
 

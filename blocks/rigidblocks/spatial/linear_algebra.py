@@ -464,8 +464,8 @@ def _check_choice(
 ) -> None:
     """Raise ValueError if the variables `choice` are not a valid choice of independent variables.
 
-    The variables must not depend on each other, and they must determine all other variables. `free`
-    lists the free variables of `result`, the reduction of K x = k.
+    The variables must be independent and determine all other variables. `free` lists the free
+    variables of `result`, the reduction of K x = k.
     """
     given = f"independent variables {', '.join(names[j] for j in choice)}"
     tied = [j for j in choice if np.any(np.abs(result.rest[:, j]) > tolerance * np.abs(K).max())]

@@ -201,7 +201,7 @@ class Transform:
 
     @property
     def factors(self) -> "tuple[Transform, ...]":
-        """Factors of X as a product of transforms; the last factor is applied first."""
+        """Factors of X as a product of transforms, of which the last is applied first."""
         return (self,)
 
     def turn_back(self, A: Array) -> Array:

@@ -105,7 +105,7 @@ def known_text(key: str) -> str | None:
 
 
 def keep_text(key: str, text: str) -> None:
-    """Store a string under a key in the first usable cache folder; ignore failures."""
+    """Store a string under a key in the first usable cache folder; ignore write errors."""
     for folder in (cache_folder(), spare_folder()):
         if not folder_refusal(folder):
             with suppress(OSError):
@@ -494,7 +494,7 @@ def compiler() -> tuple[str, ...]:
 
 
 def straight_line_compiler() -> tuple[str, ...]:
-    """Return the C compiler command for straight-line code, which is clang if it is installed.
+    """Return the C compiler command for straight-line code: clang if clang is installed.
 
     $CC takes precedence over clang. If neither is available, the result is `compiler()`.
 
@@ -630,7 +630,7 @@ def _wait_for_output(process: subprocess.Popen[str], line: str, limit: float) ->
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a compiler process and its child processes if it is running, and close its pipes."""
+    """Kill a running compiler process with its child processes, and close the pipes."""
     with process:  # leaving the context waits for the process and closes its pipes
         if process.poll() is None:
             if hasattr(os, "killpg"):

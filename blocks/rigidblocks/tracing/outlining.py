@@ -28,7 +28,7 @@ Owners = tuple[int, ...]
 
 
 class Names:
-    """Generator of variable names, which gives equal names to equal statements of functions."""
+    """Generator of variable names; equal statements of several functions receive equal names."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}

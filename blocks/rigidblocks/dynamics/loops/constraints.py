@@ -345,7 +345,8 @@ def _transform_to_descendant(model: Tree, root: int, i: int, Xup: list[Any]) -> 
 def nearest_common_ancestor(model: Tree, i: int, j: int) -> int:
     """Return the nearest common ancestor of bodies i and j; -1 is the base (RBDA 8.2).
 
-    The result is the body with the highest index that supports both bodies. It may be i or j.
+    The result is the body with the highest index that supports both bodies. This body may be i or j
+    itself.
     """
     while i != j:
         i, j = (model.parent[i], j) if i > j else (i, model.parent[j])

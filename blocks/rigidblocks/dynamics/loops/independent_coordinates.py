@@ -49,7 +49,7 @@ class Coordinates(Protocol):
     """Independent coordinates y (p,), defined by the equations R(q, y) = 0 (Spencer 2004, 2.25)."""
 
     def R(self, q: Array, y: Array) -> Array:
-        """Return the residual R (p,) of the coordinate equations; zero if y belongs to q."""
+        """Return the residual R (p,) of the coordinate equations at q and y."""
 
     def D1(self, q: Array, y: Array) -> Array:
         """Return the Jacobian dR/dq (p, nv) of R in tangent coordinates of q."""

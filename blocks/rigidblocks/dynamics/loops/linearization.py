@@ -221,7 +221,7 @@ def _constraints(model: Tree, J: Array) -> Array:
 
 
 def _inverse(tree: Tree, R: Array, K: Array) -> Array:
-    """Return the pseudo-inverse of [R; K] for coordinates y = R q and loop constraints K.
+    """Return the pseudo-inverse of [R; K], for coordinates y = R q and loop constraints K.
 
     Raises:
         ValueError: The number of coordinates is not the mobility, or they are dependent.

@@ -288,7 +288,7 @@ def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
 
 
 def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
-    """Yield the force (F_s coordinates) that tau causes at each joint; zero for loop joints."""
+    """Yield the force of tau at each joint in F_s coordinates, zero for loop joints."""
     for link, vs in zip(links, model.v_slices, strict=False):
         yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
     for link in links[model.nb :]:

@@ -116,12 +116,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link, with FMU variable names instead of aliases."""
+    """Return the output and the input of a link, with connector aliases resolved."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return the identifier of a connector, with the FMU variable name instead of an alias."""
+    """Return the identifier of a connector, with an alias resolved to the FMU variable."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)

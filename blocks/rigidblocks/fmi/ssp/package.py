@@ -33,7 +33,7 @@ class Package(abc.ABC):
 
     @abc.abstractmethod
     def path(self, name: str) -> Path:
-        """Return the path of a file on disk; unpack the file if necessary."""
+        """Return the path of an unpacked file; unpack the file first if necessary."""
 
 
 class Folder(Package):
@@ -56,7 +56,7 @@ class Folder(Package):
 
 
 class Archive(Package):
-    """Files of a system in an archive, which are unpacked on demand.
+    """Archive with the files of a system; a file is unpacked when its path is requested.
 
     The folder of the unpacked files is removed when Python exits.
     """

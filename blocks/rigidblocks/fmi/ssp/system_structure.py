@@ -511,7 +511,7 @@ class _End(NamedTuple):
 
 
 def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
-    """Map each target connector to its source and to the path section between them.
+    """Return the source, and the path section from the source, of each target connector.
 
     In SSP, connections have no direction. The causalities of the two connectors determine the
     direction. If the causalities are unknown, a connector that is the target of another connection
@@ -638,7 +638,7 @@ def _starts(
         components: Components by path.
 
     Returns:
-        Values by variable of a component.
+        Start values by component variable.
     """
     starts = {node: bound for node, bound in values.items() if node.path in components}
     used = set(starts)
@@ -664,7 +664,7 @@ def _starts(
 
 
 def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
-    """Map connectors and variables to the values in all parameter bindings.
+    """Return the values of all parameter bindings by connector or variable.
 
     Bindings of outer elements take precedence.
     """

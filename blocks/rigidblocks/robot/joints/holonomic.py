@@ -314,8 +314,7 @@ def _align_axis_with_z(joint: Revolute | Prismatic | Helical | Cylindrical) -> J
 def joint_from_pitch(pitch: Any) -> Joint:
     """Return the joint of a spatial_v1 `pitch` code.
 
-    A pitch of 0 gives a revolute joint, and an infinite pitch gives a prismatic joint. Any other
-    pitch gives a helical joint.
+    The joint is revolute for a pitch of 0, prismatic for an infinite pitch, and otherwise helical.
     """
     if pitch == 0:
         return Revolute()

@@ -261,7 +261,7 @@ class _Rolling(Joint):
         return self.normalize(_FREE.integrate(q, self.jcalc(q, dq).vJ))
 
     def difference(self, q0: Array, q1: Array) -> Array:
-        """Return only the rotation (3,) from q0 to q1; the position depends on the path."""
+        """Return only the rotation (3,) from q0 to q1, because the position depends on the path."""
         return _FREE.difference(q0, q1)[:3]
 
     def neutral(self) -> Array:
