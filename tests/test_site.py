@@ -16,6 +16,7 @@ import pytest
 
 import rigidblocks.contact
 import rigidblocks.library
+from accessibility import accessibility
 from browser import browser, needs_browser
 from drawn_curves import curves_in, plots_of
 
@@ -174,6 +175,26 @@ def test_documentation_search_works_from_disk_and_pages_load_nothing_from_the_ne
             tab.wait(f"{DIALOG} return dialog.querySelectorAll('a').length > 0")
             resources = "return performance.getEntriesByType('resource').map((entry) => entry.name)"
             assert [name for name in tab.run(resources) if not name.startswith("file:")] == []
+        assert tab.errors() == []
+
+
+@needs_browser
+@pytest.mark.interop
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids=["desktop", "telephone"])
+def test_documentation_pages_violate_no_rule_of_axe_core(size, site):
+    pytest.importorskip("axe_core_python")
+    pages = ["index", "start/planar2ctrl", "contact", "live", "reference/blocks/PDController"]
+    with browser() as tab:
+        tab.call("POST", "/window/rect", {"width": size[0], "height": size[1]})
+        for page in pages:
+            tab.open(site / f"{page}.html")
+            tab.wait(
+                "return document.querySelectorAll('pre').length === "
+                "document.querySelectorAll('.md-code__nav').length"
+            )
+            violations, passes = accessibility(tab)
+            assert violations == [], page
+            assert {"color-contrast", "link-name"} <= set(passes)
         assert tab.errors() == []
 
 

@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import Array
 if TYPE_CHECKING:
     from pygal.style import Style
 
-_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#ff7f0e", "#17becf", "#8c564b", "#7f7f7f")
+_COLORS = ("#1f77b4", "#d62728", "#2ca02c", "#9467bd", "#d9690b", "#1292a0", "#8c564b", "#7f7f7f")
 _WIDTH, _HEIGHT, _MARGIN, _LINE = 740, 205, 4, 630  # [px], _LINE is the width of the legend
 _FONT, _LETTER = 12, 7.2  # font size, and letter width that pygal assumes [px]
 _MIN_RANGE = 1e-12  # minimum range of an axis, relative to the largest absolute value

@@ -39,6 +39,8 @@ _STYLE = (
     "pre{white-space:pre-wrap;background:#f4f4f4;padding:.6em 1em}code{font-size:95%}"
     "table{border-collapse:collapse}td,th{border:1px solid "
     "#aaa;padding:.2em .6em;text-align:left}"
+    "svg{max-width:100%;height:auto}"
+    "@media(max-width:600px){table{font-size:87%}td,th{padding:.2em .3em;overflow-wrap:anywhere}}"
     ".formulas{margin:0 0 1em 2em;line-height:2;overflow:auto hidden;padding:.2em 0}"
     ".formulas .name{font-style:italic}"
     'math{font-family:"STIX Two Math","Cambria Math","Latin Modern Math",math;font-size:112%}'

@@ -428,7 +428,7 @@ _STYLE = """body { font: 15px sans-serif; max-width: 46em; margin: 1em auto; pad
 h1 { font-size: 24px; } h2 { font-size: 16px; margin: 1.5em 0 0.2em; } .kept { color: #2a7d2a; }
 .broken { color: #b3261e; } .run { color: #4d5a63; } table { border-collapse: collapse; }
 td, th { border: 1px solid #cfd6dc; padding: 0.2em 0.6em; text-align: left; vertical-align: top; }
-td:last-child { overflow-wrap: anywhere; }
+td { overflow-wrap: anywhere; }
 """
 
 

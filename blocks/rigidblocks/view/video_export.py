@@ -396,7 +396,7 @@ def _shade_triangles(camera: Camera, corners: Array, colours: Array) -> tuple[Ar
 SIZE = (560, 400)  # width and height of a drawing [pixels]
 MOST_NAMES, MOST_BODIES = 12, 120  # maximum number of joint names and bodies in a drawing
 OUTLINE_SIDES = 64  # maximum number of corners of an outline
-AXES = (("x", "#c23b3b"), ("y", "#2f8f4e"), ("z", "#2b5fc2"))
+AXES = (("x", "#c23b3b"), ("y", "#27794b"), ("z", "#2b5fc2"))
 LINE, LETTER = 14.0, 7.5  # line height of joint names, and maximum width of a letter [pixels]
 LONG, ROOM = 0.3, 0.06  # axis length relative to the robot, margin relative to the picture
 

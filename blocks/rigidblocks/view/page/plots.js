@@ -1,6 +1,7 @@
 // Plots of signals over time as SVG, one below the other, with a common cursor.
 
-const LINES = ["#2274a5", "#d1495b", "#2e8b57", "#e08e2b", "#7d5ba6", "#3d5a6c", "#b0413e", "#5fa8a0"];
+// the values have the colours of the lines, so each colour has a contrast of at least 4.5 with white
+const LINES = ["#2274a5", "#c93f52", "#27794b", "#a86410", "#7d5ba6", "#3d5a6c", "#b0413e", "#2f7d75"];
 const EDGE = { left: 62, right: 150, top: 18, bottom: 18 }, HEIGHT = 130;
 const NARROW = 600, NARROW_RIGHT = 92; // [px] plots of telephones have a narrower column of values
 
@@ -38,7 +39,7 @@ class Panel {
   /** `signal` contains the name, the unit, the names of the elements, and the columns of values. */
   constructor(signal, seek) {
     this.signal = signal;
-    this.svg = node("svg");
+    this.svg = node("svg", { role: "img", "aria-label": `${signal.name} over time` });
     this.frame = node("g");
     this.lines = signal.elements.map((_, k) => node("polyline", { stroke: LINES[k % LINES.length] }));
     this.cursor = node("line", { class: "cursor", y1: EDGE.top, y2: HEIGHT - EDGE.bottom });

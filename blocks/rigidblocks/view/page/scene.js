@@ -325,6 +325,13 @@ class Scene {
     this.eye = add(scaled(ahead, Math.cos(to)), scaled(this.up, Math.sin(to)));
   }
 
+  /** Multiply the distance of the camera by a factor. */
+  zoom(factor) {
+    if (this.goes) this.go(false);
+    this.distance *= factor;
+    this.isMoved = true;
+  }
+
   move(right, upward) {
     const x = unit(cross(this.up, this.eye)), y = cross(this.eye, x);
     const scale = 2 * this.distance * Math.tan(FIELD_OF_VIEW / 2) / this.canvas.clientHeight;
@@ -353,12 +360,20 @@ class Scene {
     for (const name of ["pointerup", "pointercancel"]) canvas.addEventListener(name, () => { this.held = null; });
     canvas.addEventListener("contextmenu", (event) => event.preventDefault());
     canvas.addEventListener("wheel", (event) => {
-      if (this.goes) this.go(false);
-      this.distance *= Math.exp(0.001 * event.deltaY);
-      this.isMoved = true;
+      this.zoom(Math.exp(0.001 * event.deltaY));
       this.draw(this.poses);
       event.preventDefault();
     }, { passive: false });
+    canvas.addEventListener("keydown", (event) => {
+      const turn = { ArrowLeft: [-0.1, 0], ArrowRight: [0.1, 0], ArrowUp: [0, 0.1], ArrowDown: [0, -0.1] }[event.key];
+      const zoom = { "+": 0.9, "=": 0.9, "-": 1 / 0.9 }[event.key];
+      if (event.ctrlKey || event.metaKey || event.altKey || !(turn || zoom)) return;
+      if (turn) this.turn(...turn);
+      else this.zoom(zoom);
+      this.isMoved = true;
+      this.draw(this.poses);
+      event.preventDefault();
+    });
     new ResizeObserver(() => this.poses && this.draw(this.poses)).observe(canvas);
   }
 }
