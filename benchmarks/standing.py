@@ -93,7 +93,7 @@ def ours(path: Path) -> Stand:
     place, turn, joints = np.split(data.qpos, [3, 7])
     q0 = np.concatenate([turn, place, joints])
     plant = RigidContactPlant(robot.model, (Plane(),), q0=q0, mu=0.6,
-                              collision_exclusions=robot.apart,
+                              collision_exclusions=robot.collision_exclusions,
                               joint_properties=robot.joint_properties, sample_time=H)  # fmt: skip
     memory = Memory(plant)
     m, step, done = memory.start(), compiled_stepper(memory), [0]

@@ -12,8 +12,8 @@ from rigidblocks import Prismatic, Revolute, Spherical, compiled_dynamics
 from rigidblocks.dynamics import (
     inertial_parameters,
     regressor,
+    replace_inertial_parameters,
     rnea,
-    with_inertial_parameters,
 )
 from rigidblocks.dynamics.regressor import parameter_names
 
@@ -32,7 +32,7 @@ def test_regressor_times_the_inertial_parameters_equals_the_joint_forces(name):
     s = random_state(rng, model)
     Y = regressor(model, s.q, s.qd, s.qdd)
     assert Y.shape == (model.nv, 10 * model.nb)
-    other = with_inertial_parameters(
+    other = replace_inertial_parameters(
         model,
         np.concatenate(
             [
@@ -111,7 +111,7 @@ def test_regressor_columns_of_bodies_outside_the_subtree_of_a_joint_are_zero():
 def test_inertial_parameters_set_in_a_model_are_read_back_unchanged():
     model = four_bar()
     phi = 2.0 * inertial_parameters(model)
-    assert_allclose(inertial_parameters(with_inertial_parameters(model, phi)), phi)
+    assert_allclose(inertial_parameters(replace_inertial_parameters(model, phi)), phi)
 
 
 def test_physically_impossible_inertial_parameters_are_rejected():
@@ -119,12 +119,12 @@ def test_physically_impossible_inertial_parameters_are_rejected():
     phi = inertial_parameters(model)
     phi[4] = -phi[4]
     with pytest.raises(ValueError, match=r"inertia"):
-        with_inertial_parameters(model, phi)
+        replace_inertial_parameters(model, phi)
 
 
 def test_inertial_parameters_of_the_wrong_length_are_rejected():
     with pytest.raises(ValueError, match=r"have the shape \(3,\); expected \(30,\), 10 for each"):
-        with_inertial_parameters(four_bar(), [1.0, 2.0, 3.0])
+        replace_inertial_parameters(four_bar(), [1.0, 2.0, 3.0])
 
 
 def test_wrong_lengths_of_regressor_arguments_are_rejected():

@@ -21,7 +21,7 @@ from fmu_blocks import BLOCKS
 from rigidblocks import RobotPlant, auto_tree, export_fmu
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
-from rigidblocks.fmi.native_fmu import PLATFORMS, native_fmu, platforms_named, universal
+from rigidblocks.fmi.native_fmu import PLATFORMS, find_platforms, native_fmu, universal
 from rigidblocks.tracing.compiler import CompilerError
 
 pytestmark = (
@@ -180,10 +180,10 @@ def test_fmu_for_one_macos_architecture_has_no_universal_library(tmp_path):
 
 
 def test_platform_that_is_listed_twice_is_built_once():
-    assert [platform.name for platform in platforms_named(["x86_64-linux", "x86_64-linux"])] == [
+    assert [platform.name for platform in find_platforms(["x86_64-linux", "x86_64-linux"])] == [
         "x86_64-linux"
     ]
-    assert [platform.name for platform in platforms_named("aarch64-linux")] == ["aarch64-linux"]
+    assert [platform.name for platform in find_platforms("aarch64-linux")] == ["aarch64-linux"]
 
 
 @pytest.mark.parametrize(

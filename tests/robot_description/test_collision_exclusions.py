@@ -67,7 +67,7 @@ def test_collision_exclusions_of_mjcf_files_match_mujoco(seed, tmp_path):
     path.write_text(text)
     robot = load_model(path)
     there = [-1] * bool(robot.base_contact) + [k for k, s in enumerate(robot.model.contact) if s]
-    apart = {tuple(sorted(pair)) for pair in robot.apart}
+    apart = {tuple(sorted(pair)) for pair in robot.collision_exclusions}
     left = {(i + 1, j + 1) for i in there for j in there if i < j} - {
         (i + 1, j + 1) for i, j in apart
     }
@@ -107,7 +107,7 @@ def test_world_uses_the_static_geoms_and_collision_exclusions_of_the_mjcf_file(t
         <body name="two"><freejoint/><geom size="0.5"/></body>
         </worldbody></mujoco>""")
     robot, start = load_model(path), [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.3]
-    assert robot.apart == ((-1, 0), (0, 1))
+    assert robot.collision_exclusions == ((-1, 0), (0, 1))
     world = World("yard")
     world.add_robot("balls", robot, at=(0, 0, 3.0), q0=start * 2)
     world.add_ground(Plane((0.0, 0.0, 1.0), (0.0, 0.0, 3.0)))

@@ -284,8 +284,8 @@ BROKEN = {
         r"springs\[0\]\.stiffness must not be negative",
     ),
     "bodies apart that are one": (
-        changed(lambda d: d["apart"].append([1, 1])),
-        r"apart\[0\] must be the indices of two bodies, not \[1, 1\]",
+        changed(lambda d: d["collision_exclusions"].append([1, 1])),
+        r"collision_exclusions\[0\] must be the indices of two bodies, not \[1, 1\]",
     ),
     "a string of one point": (
         changed(lambda d: d["model"]["strings"].append(string(points=string()["points"][:1]))),

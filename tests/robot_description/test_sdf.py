@@ -536,7 +536,7 @@ def test_links_of_an_sdf_model_collide_if_one_of_them_has_self_collide(read, mod
         for k, (n, own) in enumerate(zip("abc", links, strict=False))
     )
     joints = joint("i", "revolute", "a", "b"), joint("j", "revolute", "b", "c")
-    assert list(read(sdf(*three, *joints, model)).apart) == apart
+    assert list(read(sdf(*three, *joints, model)).collision_exclusions) == apart
 
 
 BROKEN = {

@@ -16,8 +16,8 @@ from rigidblocks.dynamics import (
     crba,
     inertial_parameters,
     regressor,
+    replace_inertial_parameters,
     rnea,
-    with_inertial_parameters,
 )
 from rigidblocks.dynamics.loops import assemble, loop_constraints
 from rigidblocks.robot_description.load import load_model, puma560
@@ -170,7 +170,7 @@ def test_planar_arm_is_identified_from_exact_data():
     found = identify(model, *motion, tau)
     expected = found.base.matrix @ inertial_parameters(model)
     assert_allclose(found.values, expected, rtol=0, atol=1e-10)
-    wrong = with_inertial_parameters(model, 1.3 * inertial_parameters(model))
+    wrong = replace_inertial_parameters(model, 1.3 * inertial_parameters(model))
     noisy = identify(wrong, *motion, tau + 0.01 * rng.normal(size=tau.shape))
     fitted = found.base.matrix @ inertial_parameters(noisy.physical_model)
     assert_allclose(fitted, noisy.values, rtol=0, atol=np.max(noisy.deviations))

@@ -579,7 +579,7 @@ class CompiledStepper(Stepper):
     def step_address(self) -> int:
         """Address of the C step function `int (double *memory, double t, double dt)`.
 
-        `judge` interprets the returned status.
+        `check_status` interprets the returned status.
         """
         return ctypes.cast(self.kernel.rb_block_step, ctypes.c_void_p).value or 0
 
@@ -596,10 +596,12 @@ class CompiledStepper(Stepper):
             raise self._not_finite(m, t)
 
     def step(self, m: Array, t: float, dt: float) -> None:
-        self.judge(self.kernel.rb_block_step(m.ctypes.data, t, dt), m, t + dt, dt)
+        self.check_status(self.kernel.rb_block_step(m.ctypes.data, t, dt), m, t + dt, dt)
 
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
-        self.judge(self.kernel.rb_block_part(m.ctypes.data, t, end, samples), m, end, end - t)
+        self.check_status(
+            self.kernel.rb_block_part(m.ctypes.data, t, end, samples), m, end, end - t
+        )
 
     @cached_property
     def _block_follow(self) -> Any:
@@ -614,14 +616,14 @@ class CompiledStepper(Stepper):
 
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
         rows = np.ascontiguousarray(course)
-        self.judge(self._block_follow(m.ctypes.data, t, dt, rows.ctypes.data), m, t + dt, dt)
+        self.check_status(self._block_follow(m.ctypes.data, t, dt, rows.ctypes.data), m, t + dt, dt)
 
     def bind_memory(self, m: Array) -> Callable[[float, float], None]:
         block_step, address = self.kernel.rb_block_step, m.ctypes.data
 
         def step(t: float, dt: float) -> None:
             if status := block_step(address, t, dt):
-                self.judge(status, m, t + dt, dt)
+                self.check_status(status, m, t + dt, dt)
 
         return step
 
@@ -652,7 +654,7 @@ class CompiledStepper(Stepper):
         reason = self.kernel.rb_block_refusal(request.ctypes.data)
         return Refusal(reason) if reason else None
 
-    def judge(self, status: int, m: Array, t: float, dt: float) -> None:
+    def check_status(self, status: int, m: Array, t: float, dt: float) -> None:
         """Raise an exception if the status of a C step function reports a failed or rejected step.
 
         Args:

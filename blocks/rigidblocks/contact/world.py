@@ -456,7 +456,7 @@ class World:
         planes = [shape for shape in robot.base_contact if isinstance(shape, Plane)]
         self.add_ground(*(plane.transform(X.inverse()) for plane in planes))
         base = [f"{name}.{base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))
-        for one, other in robot.apart:
+        for one, other in robot.collision_exclusions:
             first, second = (
                 [f"{name}.{robot.model.body_names[i]}"] if i >= 0 else base for i in (one, other)
             )

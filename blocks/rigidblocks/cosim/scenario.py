@@ -15,7 +15,7 @@ from rigidblocks.block.stepper import count_tolerance
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
-from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER
+from rigidblocks.cosim.graph.fmu_file import WORKING_FOLDER_LOCK
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.kernels.block_digest import content_digest
 from rigidblocks.spatial.spatial import Array
@@ -56,7 +56,7 @@ class Scenario:
         if isinstance(given, Scenario):
             return given
         if isinstance(given, str | Path):
-            with WORKING_FOLDER:
+            with WORKING_FOLDER_LOCK:
                 return cls(tuple(_read(Path(given))))
         return cls(tuple(_steps_from_columns(given, "the scenario")))
 

@@ -97,7 +97,7 @@ from rigidblocks.dynamics.recursive_derivatives import (
 from rigidblocks.dynamics.regressor import (
     inertial_parameters,
     regressor,
-    with_inertial_parameters,
+    replace_inertial_parameters,
 )
 from rigidblocks.dynamics.transmissions import (
     Gears,
@@ -200,6 +200,7 @@ __all__ = [
     "potential_energy",
     "projected_dynamics",
     "regressor",
+    "replace_inertial_parameters",
     "rnea",
     "rnea_derivatives",
     "rnea_floating",
@@ -211,5 +212,4 @@ __all__ = [
     "split_force",
     "total_mass",
     "viscous_friction",
-    "with_inertial_parameters",
 ]

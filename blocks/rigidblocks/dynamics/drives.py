@@ -618,7 +618,7 @@ class Drive:
                 prefix = ROTOR if field == "motor_friction" else ""
                 found += [
                     Signal(f"{field}_{name}", f"{prefix}{about.kind}", f"{about.doc} ({text})")
-                    for name, about in law.remembers.items()
+                    for name, about in law.state_fields.items()
                 ]
         return tuple(found)
 
@@ -642,9 +642,9 @@ class Drive:
     def _bind_bristle_states(self, field: str, x: Mapping[str, Any]) -> Law | None:
         """Return the friction law of the field `field`, with its bristle deflections set from x."""
         law: Law | None = getattr(self, field)
-        if law is None or not law.remembers:
+        if law is None or not law.state_fields:
             return law
-        return law.replace_parameters(**{name: x[f"{field}_{name}"] for name in law.remembers})
+        return law.replace_parameters(**{name: x[f"{field}_{name}"] for name in law.state_fields})
 
     def effects(
         self, s: Any, sd: Any, command: Mapping[str, Any], x: Mapping[str, Any]
@@ -723,9 +723,9 @@ class Drive:
                 found += law.margins(*motion)
         return tuple(found)
 
-    def stiffest(self, s: float) -> tuple[float, float]:
+    def max_stiffness_and_damping(self, s: float) -> tuple[float, float]:
         """Return the largest stiffness and damping that act on the joint at the position s."""
-        K, D = (0.0, 0.0) if self.friction is None else self.friction.stiffest()
+        K, D = (0.0, 0.0) if self.friction is None else self.friction.max_stiffness_and_damping()
         if self.elasticity is not None:
             return K + self.elasticity.K, D + self.elasticity.D
         N2 = self.gearbox.ratio**2
@@ -734,9 +734,9 @@ class Drive:
         elif self.servo is not None:
             D = D + self.servo.kp
         if self.motor_friction is not None:
-            k, d = self.motor_friction.stiffest()
+            k, d = self.motor_friction.max_stiffness_and_damping()
             K, D = K + N2 * k, D + N2 * d
-        k, d = self.motor.stiffest(self.gearbox.ratio * s)
+        k, d = self.motor.max_stiffness_and_damping(self.gearbox.ratio * s)
         return K + N2 * k, D + N2 * d
 
     def own_poles(self) -> tuple[complex, ...]:
@@ -750,7 +750,7 @@ class Drive:
             J, N2 = self.motor.inertia, self.gearbox.ratio**2
             K, D = self.elasticity.K / N2, self.elasticity.D / N2
             if self.motor_friction is not None:
-                k, d = self.motor_friction.stiffest()
+                k, d = self.motor_friction.max_stiffness_and_damping()
                 K, D = K + k, D + d
             if isinstance(self.servo, PositionServo):
                 K, D = K + self.servo.kp / N2, D + self.servo.kd / N2

@@ -336,9 +336,11 @@ class Between(Line):
         r2, v2 = _point(model, motion, two, self.other_point)
         r = r1 - r2
         squared = r @ r
-        apart = less(NEAR * NEAR, squared)
-        distance = np.sqrt(select(apart, squared, 1.0))  # never zero, so the derivative exists
-        n = r * select(apart, 1.0 / distance, 0.0)
+        is_positive = less(NEAR * NEAR, squared)
+        distance = np.sqrt(
+            select(is_positive, squared, 1.0)
+        )  # never zero, so the derivative exists
+        n = r * select(is_positive, 1.0 / distance, 0.0)
 
         def loads(force: Any) -> Loads:
             none = zero_loads(model)
@@ -348,7 +350,7 @@ class Between(Line):
                     f_ext[body] = _wrench(model, sign * force * n, at)
             return none._replace(f_ext=np.array(f_ext))
 
-        return Length(select(apart, distance, 0.0), n @ (v1 - v2), loads)
+        return Length(select(is_positive, distance, 0.0), n @ (v1 - v2), loads)
 
     def _bodies(self, model: Tree) -> tuple[int, int]:
         return body_number(model, self.body), (
@@ -487,8 +489,10 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
         tau, f_ext = element.along.length(model, motion).loads(1.0)
         weightless = np.zeros(len(model.gravity))
         rows.append((tau - rnea(model, q, still, still, f_ext, weightless))[None, :])
-    stiffest = np.array([element.law.stiffest() for element in elements]).reshape(-1, 2)
-    return Compliance(np.vstack(rows), *stiffest.T)
+    coefficients = np.array(
+        [element.law.max_stiffness_and_damping() for element in elements]
+    ).reshape(-1, 2)
+    return Compliance(np.vstack(rows), *coefficients.T)
 
 
 def modes(H: Array, elements: Compliance, free: Array) -> Array:

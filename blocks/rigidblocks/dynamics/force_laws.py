@@ -125,17 +125,17 @@ class Numbers:
 class Law(Numbers, abc.ABC):
     """Force law: the force as a function of a length and its derivative.
 
-    `remembers` lists the fields of a law that are states of the plant.
+    `state_fields` lists the fields of a law that are states of the plant.
     """
 
-    remembers: ClassVar[dict[str, Number]] = {}
+    state_fields: ClassVar[dict[str, Number]] = {}
 
     @abc.abstractmethod
     def force(self, s: Any, sd: Any) -> Any:
         """Return the force [N or N m] at length s and its rate sd; positive forces increase s."""
 
     def rates(self, s: Any, sd: Any) -> dict[str, Any]:
-        """Return the derivatives of the states in `remembers`."""
+        """Return the derivatives of the states in `state_fields`."""
         del s, sd
         return {}
 
@@ -150,11 +150,11 @@ class Law(Numbers, abc.ABC):
         return 0.0
 
     @abc.abstractmethod
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         """Return the largest stiffness -df/ds and the largest damping -df/d(sd) of the force f."""
 
     def decays(self) -> tuple[float, ...]:
-        """Return the decay rates [1/s] of the states in `remembers`."""
+        """Return the decay rates [1/s] of the states in `state_fields`."""
         return ()
 
 
@@ -186,7 +186,7 @@ class Spring(Law):
         longer = s - self.rest
         return self.K * longer * longer / 2 + self.preload * longer
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return self.K, self.D
 
 
@@ -204,7 +204,7 @@ class ConstantForce(Law):
     def energy(self, s: Any) -> Any:
         return -(self.level * s)
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return 0.0, 0.0
 
 
@@ -230,7 +230,7 @@ class Drag(Law):
         f = 0.0 * sd if self.linear is None else -(self.linear * sd)
         return f if self.quadratic is None else f - self.quadratic * np.abs(sd) * sd
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return 0.0, self.linear or 0.0
 
 
@@ -296,7 +296,7 @@ class Friction(Law):
             level = level * (1.0 + ratio * np.exp(-((sd / self.stribeck) ** 2)))
         return coulomb_friction(sd, level, self.width) + viscous_friction(sd, self.viscous)
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         level = max(self.coulomb, self.backward or 0.0)
         if self.static is not None:
             level = level * self.static / self.coulomb
@@ -358,7 +358,7 @@ class Stop(Law):
         depths = [maximum(0.0, depth) for end, depth in ends if self._is_used(end)]
         return sum(self.K * depth * depth / 2 for depth in depths)
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return self.K, self.D
 
 
@@ -451,7 +451,7 @@ class Stiction(Law):
         "viscous": Number("damping", "viscous friction", 0.0),
         "backward": Number("force", "dry friction for decreasing length", 0.0),
     }
-    remembers: ClassVar = {"bend": Number("length", "deflection of the bristles")}
+    state_fields: ClassVar = {"bend": Number("length", "deflection of the bristles")}
 
     def _bristle_force(self, sd: Any) -> Any:
         """Return the bristle force while the contact sticks."""
@@ -481,7 +481,7 @@ class Stiction(Law):
         del s
         return self.K * self.bend * self.bend / 2
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return self.K, self.D + self.viscous
 
     def decays(self) -> tuple[float, ...]:
@@ -524,7 +524,7 @@ class LuGre(Law):
         "static": Number("force", "dry friction at low speed", positive=True),
         "stribeck": Number("speed", "Stribeck velocity", positive=True),
     }
-    remembers: ClassVar = {"bend": Number("length", "deflection of the bristles")}
+    state_fields: ClassVar = {"bend": Number("length", "deflection of the bristles")}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -556,7 +556,7 @@ class LuGre(Law):
         del s
         return self.K * self.bend * self.bend / 2
 
-    def stiffest(self) -> tuple[float, float]:
+    def max_stiffness_and_damping(self) -> tuple[float, float]:
         return self.K, self.D + self.viscous
 
 

@@ -130,7 +130,7 @@ class HydraulicCylinder(Motor):
         del loop
         return () if self.time_constant is None else (-1.0 / self.time_constant,)
 
-    def stiffest(self, angle: float) -> tuple[float, float]:
+    def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
         """Return the hydraulic stiffness [N/m] at a joint position [m], and no damping.
 
         K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b)

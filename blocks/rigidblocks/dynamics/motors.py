@@ -219,7 +219,7 @@ class Motor(Numbers, abc.ABC):
         del loop
         return ()
 
-    def stiffest(self, angle: float) -> tuple[float, float]:
+    def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
         """Return the stiffness and the damping of the motor torque at a rotor angle [rad]."""
         del angle
         return 0.0, 0.0
@@ -677,7 +677,7 @@ class AffineMotor(Motor):
         if self.ki is not None:
             error = a - rotor.angle if self.offset is None else a - rotor.angle - self.offset
             integral = x["activation"]
-            rates["activation"] = self._within_limits(error, integral)
+            rates["activation"] = self._limit_rate(error, integral)
             bias = bias + self.ki * clip_with_events(integral, *self.activation_limits)
         elif self.states(None):
             rates["activation"] = self._activation_rate(a, x["activation"])
@@ -708,16 +708,16 @@ class AffineMotor(Motor):
                 torque = clip_with_events(torque, lower, upper)
         return torque
 
-    def stiffest(self, angle: float) -> tuple[float, float]:
+    def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
         del angle
         K, D = self.bias_position, self.bias_velocity
         return max(-K, 0.0) if K is not None else 0.0, max(-D, 0.0) if D is not None else 0.0
 
     def _activation_rate(self, u: Any, a: Any) -> Any:
         """Return the activation rate da/dt [1/s], limited so that a stays within its limits."""
-        return self._within_limits(u if self.integrates else (u - a) / self.time_constant, a)
+        return self._limit_rate(u if self.integrates else (u - a) / self.time_constant, a)
 
-    def _within_limits(self, rate: Any, a: Any) -> Any:
+    def _limit_rate(self, rate: Any, a: Any) -> Any:
         """Return `rate`, or zero if the activation a is at a limit and `rate` points outward."""
         lower, upper = self.activation_limits
         if np.isfinite(upper):

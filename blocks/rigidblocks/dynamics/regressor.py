@@ -126,7 +126,7 @@ def _parameters_of(body: Any) -> Array:
     return np.array([body.m, *body.h, *moments], dtype=float)
 
 
-def with_inertial_parameters(model: Any, phi: ArrayLike) -> Any:
+def replace_inertial_parameters(model: Any, phi: ArrayLike) -> Any:
     """Return a copy of a model with the inertial parameters phi (`inertial_parameters`).
 
     Raises:

@@ -156,7 +156,7 @@ def binaries(
         here = _this_platform()
         built = {here: _library(sources, main, identifier, here, flags, cross=False)}
     else:
-        wanted = platforms_named(platforms)
+        wanted = find_platforms(platforms)
         with ThreadPoolExecutor() as pool:
             libraries = pool.map(
                 lambda platform: _library(sources, main, identifier, platform, flags, cross=True),
@@ -187,7 +187,7 @@ def _unknown_platform(name: str) -> str:
     return f"unknown platform '{name}'" + (f" (did you mean {close[0]}?)" if close else "")
 
 
-def platforms_named(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
+def find_platforms(platforms: str | Iterable[str]) -> tuple[Platform, ...]:
     """Return the platforms with the given names, or all platforms for "all".
 
     Raises:

@@ -277,13 +277,13 @@ def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator
     kinds = [_CLOCK_KINDS.get(c.intervalVariability, "RB_FIXED_INTERVAL") for c in clocks]
     yield _array(f"static const int64_t {own}_CLOCK_KINDS", kinds)
     yield f"static ClockTicks {own}_TICKS[{n + 1}];"
-    yield f"static ComingTicks {own}_COMING = {{INFINITY, 1.0}};"
+    yield f"static NextTick {own}_NEXT_TICK = {{INFINITY, 1.0}};"
     yield f"static int64_t {own}_DUE[{n + 1}];"
     yield f"static uint32_t {own}_DUE_REFERENCES[{n + 1}];"
     yield _array(f"static const bool {own}_ACTIVE", [1] * n)
     yield (
         f"static Clocks {own}_CLOCKS = {{.n = {n}, .references = {own}_CLOCK_REFERENCES, "
-        f".kinds = {own}_CLOCK_KINDS, .ticks = {own}_TICKS, .coming = &{own}_COMING, "
+        f".kinds = {own}_CLOCK_KINDS, .ticks = {own}_TICKS, .next_tick = &{own}_NEXT_TICK, "
         f".triggers = {own}_TRIGGERS, .n_triggers = {own}_TRIGGERS_COUNT, "
         f".outputs = {own}_TICKED, .n_outputs = {own}_TICKED_COUNT, .due = {own}_DUE, "
         f".due_references = {own}_DUE_REFERENCES, .active = {own}_ACTIVE}};"

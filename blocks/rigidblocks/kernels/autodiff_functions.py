@@ -74,7 +74,7 @@ def jax_function(target: Tree | Block, function: str) -> Callable[..., Any]:
     """
     jax = module_of("jax", "jax_function")
     graph = function_graph(target, function)
-    return _with_named_arguments(graph, jax.numpy, _jax_rows(jax, _Rows(graph)), "axis")
+    return _name_arguments(graph, jax.numpy, _jax_rows(jax, _Rows(graph)), "axis")
 
 
 def _jax_rows(jax: Any, rows: _Rows) -> Callable[[Any], Any]:
@@ -120,7 +120,7 @@ def torch_function(target: Tree | Block, function: str) -> Callable[..., Any]:
     """
     torch = module_of("torch", "torch_function")
     graph = function_graph(target, function)
-    return _with_named_arguments(graph, torch, _torch_rows(torch, _Rows(graph)), "dim")
+    return _name_arguments(graph, torch, _torch_rows(torch, _Rows(graph)), "dim")
 
 
 def _torch_rows(torch: Any, rows: _Rows) -> Callable[[Any], Any]:
@@ -148,7 +148,7 @@ def _torch_rows(torch: Any, rows: _Rows) -> Callable[[Any], Any]:
     return Rows.apply  # type: ignore[no-any-return]
 
 
-def _with_named_arguments(
+def _name_arguments(
     graph: Graph, numpy: Any, evaluate: Callable[[Any], Any], axis: str
 ) -> Callable[..., Any]:
     """Return a function of the inputs of a graph that calls `evaluate` with the flat vector.

@@ -269,7 +269,7 @@ class Elements:
                 0.0,
             )
             for element in self.forces
-            for name, about in element.law.remembers.items()
+            for name, about in element.law.state_fields.items()
         )
         if not self.drives:
             return bristles
@@ -572,11 +572,11 @@ class Elements:
                 row[k] += weight
         still = np.zeros(self.model.nv)
         found = [
-            drive.stiffest(_motion_along(place, q, still)[0])
+            drive.max_stiffness_and_damping(_motion_along(place, q, still)[0])
             for drive, place in zip(self._drives_at(p), self._drive_places, strict=True)
         ]
-        stiffest = np.array(found).reshape(-1, 2)
-        return Compliance(rows, *stiffest.T)
+        coefficients = np.array(found).reshape(-1, 2)
+        return Compliance(rows, *coefficients.T)
 
 
 def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
@@ -617,7 +617,7 @@ def _set_states(elements: Iterable[ForceElement], x: Record) -> list[ForceElemen
     """Return copies of force elements with the values of their states in the record x."""
     return [
         element.replace_parameters(
-            **{name: getattr(x, f"{element.name}_{name}") for name in element.law.remembers}
+            **{name: getattr(x, f"{element.name}_{name}") for name in element.law.state_fields}
         )
         for element in elements
     ]

@@ -204,8 +204,10 @@ def _policy(
     network = Network(tuple(nodes), constants, opset)
     values = _first_values(network, inputs, outputs)
     if keep_state:  # an initial state may be the result of operators, such as Expand
-        network = _without_constant_nodes(network, set(inputs), values, set(outputs))
-        nodes = list(_with_states(network.nodes, network.constants, values, starts, following))
+        network = _remove_constant_nodes(network, set(inputs), values, set(outputs))
+        nodes = list(
+            _add_recurrent_states(network.nodes, network.constants, values, starts, following)
+        )
         if not starts:
             raise ValueError(
                 "keep_state=True has no effect; the network has no operator LSTM, GRU or RNN with "
@@ -218,7 +220,7 @@ def _policy(
     following |= (
         _state_pairs(inputs, shapes) if states is None else _check_states(states, inputs, shapes)
     )
-    network = _without_constant_nodes(network, set(inputs), values, {*shapes, *following.values()})
+    network = _remove_constant_nodes(network, set(inputs), values, {*shapes, *following.values()})
     _check_weights(network)
     names = _identifiers((*inputs, *outputs))
     memory = tuple(
@@ -377,7 +379,7 @@ def _shape_of(value: Any) -> tuple[int, ...]:
     return tuple(max(int(one.dim_value), 1) for one in value.type.tensor_type.shape.dim)
 
 
-def _with_states(
+def _add_recurrent_states(
     nodes: Iterable[Node],
     constants: Mapping[str, Array],
     values: Mapping[str, Any],
@@ -444,7 +446,7 @@ def _check_states(
     return dict(states)
 
 
-def _without_constant_nodes(
+def _remove_constant_nodes(
     network: Network, inputs: set[str], values: Mapping[str, Any], needed: set[str]
 ) -> Network:
     """Return the network without operators that have constant results or unused results.

@@ -283,7 +283,9 @@ class StateMachine(Block):
         """Return the variables; if a transition fires, apply the entry action of `state`."""
         found = {**values, **variables, "elapsed": 0.0}
         for k, entry in enumerate(self._assignments[1], 1):
-            found = _assign(entry, select(fires, _as_number(_is_equal(state, k)), 0.0), found)
+            found = _assign(
+                entry, select(fires, _convert_to_number(_is_equal(state, k)), 0.0), found
+            )
         return {name: found[name] for name in variables}
 
     def _sample(
@@ -332,7 +334,7 @@ def _is_equal(number: Any, k: float) -> Any:
     return less(np.abs(number - k), 0.5)
 
 
-def _as_number(condition: Any) -> Any:
+def _convert_to_number(condition: Any) -> Any:
     return select(condition, 1.0, 0.0)
 
 
@@ -379,10 +381,10 @@ def first_fraction(
         low = reduce(maximum, (start for _, start, _ in parts))
         high = reduce(minimum, (end for _, _, end in parts))
         found = select(less(high, low), NEVER, low)
-        is_point = _as_number(low >= high)
+        is_point = _convert_to_number(low >= high)
         for one, start, end in parts:
             if one.is_strict:
-                is_end = maximum(_as_number(start >= low), _as_number(end <= high))
+                is_end = maximum(_convert_to_number(start >= low), _convert_to_number(end <= high))
                 found = select(less(TRUE, is_end * is_point), NEVER, found)
         first = minimum(first, found)
     return first
@@ -402,13 +404,13 @@ def _true_span(
     g0, g1 = one.margin(begin), one.margin(close)
     change = g1 - g0
     root = -g0 / select(less(0.0, np.abs(change)), change, 1.0)
-    starts = _as_number(g0 > 0.0 if one.is_strict else g0 >= 0.0)
+    starts = _convert_to_number(g0 > 0.0 if one.is_strict else g0 >= 0.0)
     if whole is not None:
         slope = g1 - one.margin(whole)
-        ends = _as_number(less(slope, 0.0)) * _as_number(g0 <= -ROUNDING * slope)
+        ends = _convert_to_number(less(slope, 0.0)) * _convert_to_number(g0 <= -ROUNDING * slope)
         starts = starts * (1.0 - ends)
     latest = 1.0 - ROUNDING if one.is_strict else 1.0 + ROUNDING
-    reached = _as_number(less(0.0, change)) * _as_number(root <= latest)
+    reached = _convert_to_number(less(0.0, change)) * _convert_to_number(root <= latest)
     low = select(less(TRUE, starts), 0.0, select(less(TRUE, reached), maximum(root, 0.0), NEVER))
     high = select(less(TRUE, starts), select(less(change, 0.0), root, NEVER), NEVER * reached)
     return low, high

@@ -169,8 +169,8 @@ def _hat_functions(x: Any, first: float, spacing: float, count: int) -> tuple[Ar
     """Return the weights w_i(x) of `count` nodes at first + i spacing, and dw_i/dx."""
     s = (x - first) / spacing
     node = np.arange(float(count))
-    apart = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node
-    weights = maximum(0.0, 1.0 - np.abs(apart))
+    offset = np.asarray(clip(s, 0.0, count - 1.0))[..., None] - node
+    weights = maximum(0.0, 1.0 - np.abs(offset))
     s = np.asarray(s)[..., None]
     in_previous_cell = less(s, node)  # also true in all earlier cells
     in_next_cell = less(s, node + 1.0)

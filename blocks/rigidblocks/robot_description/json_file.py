@@ -301,7 +301,7 @@ def document(robot: RobotDescription) -> dict[str, Any]:
         "warnings": [*robot.warnings, *_omissions(robot)],
         "actuators": [_actuator_to_json(actuator) for actuator in robot.actuators],
         "springs": [_spring_to_json(spring) for spring in robot.springs],
-        "apart": [list(pair) for pair in robot.apart],
+        "collision_exclusions": [list(pair) for pair in robot.collision_exclusions],
         **{
             name: to_json(value)
             for name, value in (("q0", robot.q0), ("qd0", robot.qd0))
@@ -440,7 +440,7 @@ def _robot(node: Node) -> RobotDescription:
         tuple(item.text() for item in node.items("warnings")),
         tuple(_actuator(item, model) for item in node.items("actuators")),
         tuple(_spring(item, model) for item in node.items("springs")),
-        tuple(_pair(item, model.nb) for item in node.items("apart")),
+        tuple(_pair(item, model.nb) for item in node.items("collision_exclusions")),
         None if q0 is None else _configuration(q0, model),
         None if qd0 is None else read_only(qd0.array(model.nv)),
         _keyframes(node.get("keyframes"), model),

@@ -394,7 +394,7 @@ def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
         ),
         actuators=reader.actuators(),
         springs=point_springs(m, reader.body, reader.tendon),
-        apart=reader.excluded_pairs(),
+        collision_exclusions=reader.excluded_pairs(),
         planes=[(reader.body[b] or REST, plane) for b in range(m.nbody) for plane in planes(m, b)],
         start=reader.start(),
         keyframes=reader.keyframes(),

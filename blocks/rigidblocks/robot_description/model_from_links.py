@@ -184,9 +184,9 @@ def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, in
 
     A pair of bodies is excluded if all pairs of their links are excluded.
     """
-    if not listed.apart:
+    if not listed.collision_exclusions:
         return ()
-    pairs = {frozenset(pair) for pair in listed.apart}
+    pairs = {frozenset(pair) for pair in listed.collision_exclusions}
     touching = [link.name for link in listed.links if len(link.contact)]
     bodies: dict[int, list[str]] = {}
     for name in dict.fromkeys((*touching, *(name for name, _ in listed.planes))):

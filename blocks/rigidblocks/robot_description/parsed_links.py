@@ -194,7 +194,7 @@ class Assembly(NamedTuple):
         loops: True if a link may be the child of several joints.
         floating: True to connect the first link to the base by a joint with six degrees of freedom.
         strict: True to reject physically impossible inertias.
-        apart: The collision exclusions as pairs of links.
+        collision_exclusions: The collision exclusions as pairs of links.
         start: The initial positions of joints that do not start in the neutral position.
         keyframes: Positions and velocities by keyframe name.
         weightless: Masses on which gravity does not act, by link name, in link coordinates.
@@ -218,7 +218,7 @@ class Assembly(NamedTuple):
     report: Callable[[], Iterable[str]] = tuple
     actuators: Sequence[tuple[Sequence[str], Actuator]] = ()  # names of the joints, actuator
     springs: Sequence[ParsedSpring] = ()
-    apart: Sequence[tuple[str, str]] = ()
+    collision_exclusions: Sequence[tuple[str, str]] = ()
     planes: Sequence[tuple[str, Plane]] = ()  # static planes, in the coordinates of their link
     sound_shapes: bool = False  # True: all shapes are valid, so creation at first use cannot fail
     origin: Transform | None = None  # placement of the base link on the base; None: identity

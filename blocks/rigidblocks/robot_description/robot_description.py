@@ -347,8 +347,8 @@ class RobotDescription(AttributeHints):
         warnings: One message for each ignored or incorrect element of the file, with its line.
         actuators: The actuators of the joints.
         springs: The springs between two points.
-        apart: The collision exclusions: pairs of body indices, -1 for the base. Bodies that are
-            connected by a joint need no exclusion.
+        collision_exclusions: Pairs of body indices, -1 for the base. Bodies that are connected by a
+            joint need no exclusion.
         q0: The initial configuration (nq,), or None for the neutral configuration.
         qd0: The initial velocity (nv,), or None for zero velocity.
         keyframes: The named states of the file.
@@ -377,7 +377,7 @@ class RobotDescription(AttributeHints):
     warnings: Sequence[str] = ()
     actuators: tuple[Actuator, ...] = ()
     springs: tuple[PointSpring, ...] = ()
-    apart: tuple[tuple[int, int], ...] = ()
+    collision_exclusions: tuple[tuple[int, int], ...] = ()
     q0: Array | None = None
     qd0: Array | None = None
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)

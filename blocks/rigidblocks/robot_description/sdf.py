@@ -177,7 +177,7 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
         ),
         origin=(origin := reader.origin(links, connections)),
         start={root_name(names): SixDoF().nearest(origin)} if floating and origin else {},
-        apart=_excluded_pairs(model),
+        collision_exclusions=_excluded_pairs(model),
         weightless=[
             (link.name, weightless(link))
             for link, element in zip(links, children(model, "link"), strict=True)

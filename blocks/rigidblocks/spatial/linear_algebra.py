@@ -32,7 +32,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from rigidblocks.spatial.branch_sparsity import solve_ltdl
-from rigidblocks.spatial.scalar import for_derivatives, is_number, less, maximum, select
+from rigidblocks.spatial.scalar import is_number, is_traced_for_derivatives, less, maximum, select
 from rigidblocks.spatial.spatial import Array
 
 Solver = Callable[[Array], Array]
@@ -603,7 +603,7 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
         The basis P (n, k).
     """
     axes = [k for k in range(len(Q)) if k not in spare]
-    unused, factors, whole = list(axes), dict[int, Any](), for_derivatives(Q)
+    unused, factors, whole = list(axes), dict[int, Any](), is_traced_for_derivatives(Q)
     columns, mirrors = list(Q.T), list[Mirror]()
     for j, size in enumerate(sizes):
         some = select(less(0.0, size), 1.0, 0.0)

@@ -192,8 +192,8 @@ _excess_each = np.frompyfunc(_excess_one, 2, 1)
 class DerivativeForm:
     """State of a `derivative_form` context.
 
-    `wanted` is the value that `for_derivatives` returns inside the context. `exists` is True if a
-    function has called `for_derivatives` with traced values.
+    `wanted` is the value that `is_traced_for_derivatives` returns inside the context. `exists` is
+    True if a function has called `is_traced_for_derivatives` with traced values.
     """
 
     def __init__(self, wanted: bool):
@@ -206,10 +206,10 @@ _forms = threading.local()
 
 @contextmanager
 def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
-    """Make `for_derivatives` return `wanted` inside the context.
+    """Make `is_traced_for_derivatives` return `wanted` inside the context.
 
     The context manager yields a `DerivativeForm`, whose attribute `exists` becomes True when a
-    function calls `for_derivatives` with traced values.
+    function calls `is_traced_for_derivatives` with traced values.
     """
     outer: DerivativeForm | None = getattr(_forms, "form", None)
     _forms.form = form = DerivativeForm(wanted)
@@ -219,11 +219,11 @@ def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
         _forms.form = outer
 
 
-def for_derivatives(*values: Number) -> bool:
+def is_traced_for_derivatives(*values: Number) -> bool:
     """Return True if the traced function of these values will be differentiated.
 
     A function that omits terms because their current value is zero also omits their derivatives.
-    Such a function must include these terms if `for_derivatives` returns True.
+    Such a function must include these terms if `is_traced_for_derivatives` returns True.
     """
     form: DerivativeForm | None = getattr(_forms, "form", None)
     if form is None or not is_traced(*values):

@@ -459,9 +459,9 @@ def check_symmetric(I: Matrix, subject: str) -> None:
     (_, b, c), (d, _, f), (g, h, _) = I.tolist()
     if b == d and c == g and f == h:
         return
-    apart = np.abs(I - I.T)
-    if np.max(apart) > 1e-9 * np.max(np.abs(I)):
-        i, j = sorted(map(int, np.unravel_index(np.argmax(apart), I.shape)))
+    asymmetry = np.abs(I - I.T)
+    if np.max(asymmetry) > 1e-9 * np.max(np.abs(I)):
+        i, j = sorted(map(int, np.unravel_index(np.argmax(asymmetry), I.shape)))
         raise ValueError(
             f"{subject} must be symmetric: its entries [{i}, {j}] = {I[i, j]:.9g} and [{j}, {i}] = "
             f"{I[j, i]:.9g} kg m^2 must be equal"
@@ -616,7 +616,7 @@ def is_frame(E: list[list[float]], r: list[float]) -> bool:
     The tolerance is half of the tolerance in `check_frame`.
     """
     (a, b, c), (d, e, f), (g, h, i) = E
-    apart = (
+    errors = (
         abs(a * a + b * b + c * c - 1.0),
         abs(d * d + e * e + f * f - 1.0),
         abs(g * g + h * h + i * i - 1.0),
@@ -625,7 +625,7 @@ def is_frame(E: list[list[float]], r: list[float]) -> bool:
         abs(d * g + e * h + f * i),
     )
     volume = a * (e * i - f * h) + b * (f * g - d * i) + c * (d * h - e * g)
-    return max(apart) < 5e-10 and volume > 0.5 and all(map(isfinite, r))
+    return max(errors) < 5e-10 and volume > 0.5 and all(map(isfinite, r))
 
 
 class Screw(NamedTuple):

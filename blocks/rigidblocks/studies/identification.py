@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.dynamics import inertial_parameters, regressor, with_inertial_parameters
+from rigidblocks.dynamics import inertial_parameters, regressor, replace_inertial_parameters
 from rigidblocks.dynamics.loops import AssemblyError, assemble, loop_constraints
 from rigidblocks.dynamics.regressor import PLANAR_PARAMETERS, parameter_names
 from rigidblocks.robot.configuration import random_configuration
@@ -332,7 +332,7 @@ class Identification:
         Inertias that the data do not determine stay near the original inertias.
         """
         n = len(parameter_names(self.model)) * self.model.nb
-        return with_inertial_parameters(self.model, self._physical[:n])
+        return replace_inertial_parameters(self.model, self._physical[:n])
 
     @property
     def joint_parameters(self) -> Mapping[str, float]:

@@ -27,9 +27,9 @@ from rigidblocks.tracing.trace import (
     Graph,
     Shapes,
     element_names,
-    garbage_collection_paused,
+    find_table,
     instructions,
-    table_named,
+    pause_garbage_collection,
 )
 
 
@@ -85,7 +85,7 @@ def c_function(
     return c_functions([graph], [names], inline=inline, notation=notation)
 
 
-@garbage_collection_paused()
+@pause_garbage_collection()
 def c_functions(
     graphs: Sequence[Graph],
     names: Sequence[Mapping[str, str]],
@@ -118,7 +118,7 @@ def c_functions(
         assignments = _graph_assignments(graph, own, notation)
         called = list(_nested_functions(graph.function))
         names_called = [function.name() for function in called]
-        tables |= dict.fromkeys(one.c_text() for one in map(table_named, names_called) if one)
+        tables |= dict.fromkeys(one.c_text() for one in map(find_table, names_called) if one)
         products |= dict.fromkeys(product_texts(names_called, notation))
         nested |= {f.name(): _nested_text(f, notation) for f in called if f.is_a("SXFunction")}
         if len(assignments) > LONG:
@@ -355,7 +355,7 @@ class _Forms:
         """
         if not called:
             text, order = self._notation.form(code, operands)
-        elif table_named(called):
+        elif find_table(called):
             text, order = self._notation.call(called, operands)
         else:
             text, order = self._notation.number("0.0"), []

@@ -168,7 +168,7 @@ def stretches(form: Array) -> list[Stretch]:
 def _find_stretches(form: Array) -> list[Stretch]:
     free = np.append(np.ones(len(form), dtype=bool), False)  # last element: end of the code
     waiting = [
-        (-_statements_saved(starts, length), length, starts)
+        (-_count_saved_statements(starts, length), length, starts)
         for length, starts in _similar_stretches(form)
     ]
     heapq.heapify(waiting)
@@ -176,7 +176,7 @@ def _find_stretches(form: Array) -> list[Stretch]:
     while waiting:
         saving, length, starts = heapq.heappop(waiting)
         left = _drop_overlaps([s for s in starts if free[s : s + length].all()], length)
-        if (now := -_statements_saved(left, length)) > -FEWEST:
+        if (now := -_count_saved_statements(left, length)) > -FEWEST:
             continue
         if now > saving:  # selected ranges overlap with some starts
             heapq.heappush(waiting, (now, length, tuple(left)))
@@ -188,7 +188,7 @@ def _find_stretches(form: Array) -> list[Stretch]:
     return found
 
 
-def _statements_saved(starts: Sequence[int], length: int) -> int:
+def _count_saved_statements(starts: Sequence[int], length: int) -> int:
     return (len(starts) - 1) * length
 
 

@@ -28,13 +28,13 @@ import casadi as ca
 import numpy as np
 
 from rigidblocks.common.doc_links import add_doc_link
-from rigidblocks.spatial.scalar import derivative_form, for_derivatives, is_number
+from rigidblocks.spatial.scalar import derivative_form, is_number, is_traced_for_derivatives
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.matrix_products import product_expression
 
 
 @contextmanager
-def garbage_collection_paused() -> Iterator[None]:
+def pause_garbage_collection() -> Iterator[None]:
     """Disable the cyclic garbage collector of Python inside the context.
 
     A trace creates about a hundred thousand objects but no cyclic garbage. The collector would
@@ -127,7 +127,7 @@ def table(values: Array, searched: bool) -> Table:
     return _TABLES[name]
 
 
-def table_named(name: str) -> Table | None:
+def find_table(name: str) -> Table | None:
     """Return the lookup table with the C name `name`, or None for the derivative of a table.
 
     The derivative of a table is zero.
@@ -486,7 +486,8 @@ class Graph:
         choosing: CasADi function that also returns the piecewise functions (`choosing_function`);
             None if the function does not use `spatial.scalar.piecewise`.
         retrace: Function that traces the variant for derivatives
-            (`spatial.scalar.for_derivatives`); None if this variant equals the variant for values.
+            (`spatial.scalar.is_traced_for_derivatives`); None if this variant equals the variant
+            for values.
     """
 
     name: str
@@ -552,7 +553,7 @@ class Graph:
         """
         if values.dtype != object:
             return np.array(self.function(values)).ravel()
-        if self.retrace is not None and for_derivatives(values):
+        if self.retrace is not None and is_traced_for_derivatives(values):
             return self.differentiable(values)
         flat = ca.vertcat(*map(_sx, values))
         if self.choosing is not None and is_tracing():
@@ -569,7 +570,7 @@ class Graph:
         """
         if values.dtype != object:
             return self(values)
-        if self.retrace is not None and for_derivatives(values):
+        if self.retrace is not None and is_traced_for_derivatives(values):
             return self.differentiable.call(values)
         return _elements(self._called(ca.vertcat(*map(_sx, values))))
 
@@ -652,7 +653,7 @@ def _traced_graph(
     """
     symbols = [ca.SX.sym(key, prod(shape)) for key, shape in inputs.items()]
     with (
-        garbage_collection_paused(),
+        pause_garbage_collection(),
         choices_of_trace() as choices,
         derivative_form(derivatives) as form,
     ):

@@ -95,7 +95,7 @@ static inline int rb_has_new_texts(const Variables *all)
 static inline int rb_is_accepted(const Loop *loop, const Part *part, int call, int status, double t,
                                  double dt)
 {
-    return !status || !loop->judge((int)part->number, call, status, t, dt);
+    return !status || !loop->check_status((int)part->number, call, status, t, dt);
 }
 
 /* Set or get n groups of variables. Returns 1 if the host accepts all statuses. */
@@ -147,19 +147,19 @@ static inline void rb_find_next_tick(const Clocks *clocks)
     double next = INFINITY;
     for (int64_t k = 0; k < clocks->n; k++)
         next = fmin(next, rb_tick_time(clocks->ticks + k));
-    clocks->coming->next = next;
+    clocks->next_tick->next = next;
 }
 
 /* Return the time of the next tick of a part [s], or infinity. */
 static inline double rb_next_tick(const Part *part)
 {
-    return part->clocks ? part->clocks->coming->next : INFINITY;
+    return part->clocks ? part->clocks->next_tick->next : INFINITY;
 }
 
 /* Return 1 if a triggered input clock ticks at the beginning of the current step. */
 static inline int rb_has_trigger(const Clocks *clocks)
 {
-    if (!clocks || clocks->activate.fmi3_activate || clocks->coming->awaits_triggers == 0.0)
+    if (!clocks || clocks->activate.fmi3_activate || clocks->next_tick->awaits_triggers == 0.0)
         return 0;
     for (int64_t k = 0; k < clocks->n_triggers; k++)
         for (int64_t i = 0; i < clocks->triggers[k].n_values; i++)
@@ -173,7 +173,7 @@ static inline void rb_begin_clock_step(const Clocks *clocks)
 {
     if (!clocks)
         return;
-    clocks->coming->awaits_triggers = 1.0;
+    clocks->next_tick->awaits_triggers = 1.0;
     for (int64_t k = 0; k < clocks->n_outputs; k++)
         for (int64_t i = 0; i < clocks->outputs[k].n_values; i++)
             clocks->outputs[k].values[clocks->outputs[k].places[i]] = 0.0;
@@ -186,7 +186,7 @@ static inline void rb_stop_clocks(const Clocks *clocks)
         return;
     for (int64_t k = 0; k < clocks->n; k++)
         clocks->ticks[k] = (ClockTicks){INFINITY, INFINITY, 0.0};
-    *clocks->coming = (ComingTicks){INFINITY, 0.0};
+    *clocks->next_tick = (NextTick){INFINITY, 0.0};
 }
 
 /* Send the triggered input clocks to the FMU. */
@@ -249,7 +249,7 @@ static inline int rb_tick_clocks(const Loop *loop, const Part *part, double now,
         return 1;
     if (rb_has_trigger(part->clocks) && !rb_set_triggers(loop, part, t, dt))
         return 0;
-    part->clocks->coming->awaits_triggers = 0.0;
+    part->clocks->next_tick->awaits_triggers = 0.0;
     return rb_activate_due(loop, part, now, t, dt);
 }
 

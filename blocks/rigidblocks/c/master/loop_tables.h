@@ -34,8 +34,8 @@ enum {
 /* Kind of a part. */
 enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3, RB_FMI1 = 4 };
 
-/* Kind of a call, which the loop passes to `judge` with the status of the call. For group k of the
-   variables of a set or get call, and for clock k, RB_CALLS k is added. */
+/* Kind of a call, which the loop passes to `check_status` with the status of the call. For group k of
+   the variables of a set or get call, and for clock k, RB_CALLS k is added. */
 enum {
     RB_SET = 0,
     RB_STEP = 1,
@@ -194,7 +194,7 @@ typedef struct {
 typedef struct {
     double next;            /* time of the next tick [s], or infinity */
     double awaits_triggers; /* 1 until the triggered clocks have ticked in the step */
-} ComingTicks;
+} NextTick;
 
 /* Clocks of an FMU of FMI 3.0. In event mode, the loop activates the clocks that are due; in
    scheduled execution, it runs their model partitions in the order of the table. */
@@ -206,7 +206,7 @@ typedef struct {
     const uint32_t *references;
     const int64_t *kinds;
     ClockTicks *ticks;
-    ComingTicks *coming;
+    NextTick *next_tick;
     const Variables *triggers; /* triggered input clocks */
     int64_t n_triggers;
     const Variables *outputs; /* output clocks */
@@ -355,7 +355,7 @@ typedef struct {
     const Copy *kept; /* outputs that form a recorded row */
     int64_t n_kept;
     /* evaluates a status that is not zero; returns 0 to continue */
-    int (*judge)(int part, int call, int status, double t, double dt);
+    int (*check_status)(int part, int call, int status, double t, double dt);
     /* does a step of a part that the host simulates; returns 0 to continue */
     int (*host)(int part, double t, double dt);
     /* request of the caller */

@@ -143,14 +143,14 @@ static const int32_t MAY_ROLL_BACK = 0; /* the program does not repeat steps */
 #include "parts.h"
 
 static Fmu fmus[RUNNER_FMUS + 1];
-static inline int judge(int part, int call, int status, double t, double dt);
+static inline int check_part_call(int part, int call, int status, double t, double dt);
 
-static Loop loop = {.parts = PARTS,
-                    .n_parts = RUNNER_PARTS,
-                    .simultaneous = RUNNER_SIMULTANEOUS,
-                    .checked = CHECKED,
-                    .n_checked = RUNNER_CHECKED,
-                    .judge = judge};
+static Loop fmu_loop = {.parts = PARTS,
+                        .n_parts = RUNNER_PARTS,
+                        .simultaneous = RUNNER_SIMULTANEOUS,
+                        .checked = CHECKED,
+                        .n_checked = RUNNER_CHECKED,
+                        .check_status = check_part_call};
 
 static inline void fmu_says(Fmu *fmu, const char *text)
 {
@@ -183,7 +183,7 @@ static inline void log_fmi3(void *environment, int status, const char *category,
 }
 
 /* Return 0 for OK and warnings. Otherwise print a message and return -1. */
-static inline int check_status(Fmu *fmu, const char *function, const char *type, int status)
+static inline int check_fmu_call(Fmu *fmu, const char *function, const char *type, int status)
 {
     static const char *const names[] = {"ok", "warning", "discard", "error", "fatal", "pending"};
     if (status <= FMU_WARNING && status >= 0)
@@ -220,7 +220,7 @@ static inline int plain_call(Fmu *fmu, const char *name)
 {
     int missing = 0;
     const Call call = load_symbol(fmu, name, "", &missing);
-    return missing ? -1 : check_status(fmu, name, "", call.plain(fmu->instance));
+    return missing ? -1 : check_fmu_call(fmu, name, "", call.plain(fmu->instance));
 }
 
 static inline Part *part_of(const Fmu *fmu)
@@ -252,7 +252,7 @@ static inline int judge_group(Fmu *fmu, const char *function, const VariableTabl
     const char *type = table->types[number];
     if (status == RB_DOES_NOT_FIT)
         return report_misfit(fmu, table->groups + number, type, table == &fmu->plan->outputs);
-    return check_status(fmu, function, type, status);
+    return check_fmu_call(fmu, function, type, status);
 }
 
 static inline int set_variables(Fmu *fmu, const VariableTable *table)
@@ -332,7 +332,7 @@ static inline int go_without_events(Fmu *fmu)
 
 /* Return 0 if the program accepts the status of a call; otherwise print a message. As in
    `simulate`, the FMU may reject event mode at its first event. */
-static inline int judge(int part, int call, int status, double t, double dt)
+static inline int check_part_call(int part, int call, int status, double t, double dt)
 {
     Fmu *fmu = &fmus[FMU_OF[part]];
     const int number = call / RB_CALLS, which = call % RB_CALLS;
@@ -357,7 +357,7 @@ static inline int judge(int part, int call, int status, double t, double dt)
     }
     if (which == RB_ENTER_EVENT_MODE && status != FMU_FATAL && !fmu->entered)
         return go_without_events(fmu);
-    return check_status(fmu, function_name(which), "", status);
+    return check_fmu_call(fmu, function_name(which), "", status);
 }
 
 /* ---- events and clocks ---- */
@@ -370,7 +370,7 @@ static inline int handle_event(Fmu *fmu)
     EventResult result;
     events.enter_event_mode.enter_mode = NULL;
     part.events = &events;
-    return rb_handle_event(&loop, &part, &result, fmu->t, fmu->t, RUNNER_DT) ? 0 : -1;
+    return rb_handle_event(&fmu_loop, &part, &result, fmu->t, fmu->t, RUNNER_DT) ? 0 : -1;
 }
 
 /* Determine the interval and the first tick of each clock. */
@@ -385,7 +385,7 @@ static inline int start_clocks(Fmu *fmu)
             int qualifier = 0;
             const int status = clocks->get_intervals.fmi3_get_intervals(
                 fmu->instance, clocks->references + k, 1, &interval, &qualifier);
-            if (check_status(fmu, "GetIntervalDecimal", "", status) != 0)
+            if (check_fmu_call(fmu, "GetIntervalDecimal", "", status) != 0)
                 return -1;
             interval = qualifier ? interval : INFINITY;
         }
@@ -405,9 +405,9 @@ static inline int run_first_partitions(Fmu *fmu)
     const Part *part = part_of(fmu);
     if (!part->clocks)
         return 0;
-    return rb_activate_due(&loop, part, fmu->t, fmu->t, RUNNER_DT) &&
-                   rb_get_output_clocks(&loop, part, fmu->t, RUNNER_DT) &&
-                   rb_update_intervals(&loop, part, fmu->t, fmu->t, RUNNER_DT)
+    return rb_activate_due(&fmu_loop, part, fmu->t, fmu->t, RUNNER_DT) &&
+                   rb_get_output_clocks(&fmu_loop, part, fmu->t, RUNNER_DT) &&
+                   rb_update_intervals(&fmu_loop, part, fmu->t, fmu->t, RUNNER_DT)
                ? 0
                : -1;
 }
@@ -438,7 +438,8 @@ static inline int set_changed_parameters(Fmu *fmu, double t)
         fmu->t = t;
         if (part->events && !is_event && !fmu->refused) {
             const int status = part->events->enter_event_mode.enter_mode(fmu->instance);
-            if (status && judge(fmu->plan->part, RB_ENTER_EVENT_MODE, status, t, RUNNER_DT) != 0)
+            if (status &&
+                check_part_call(fmu->plan->part, RB_ENTER_EVENT_MODE, status, t, RUNNER_DT) != 0)
                 return -1;
             is_event = !fmu->refused;
         }
@@ -611,7 +612,7 @@ static inline int set_constant(Fmu *fmu, const Constant *one)
     else
         status = call.move3(fmu->instance, one->references, (size_t)one->n_references, one->values,
                             (size_t)one->n);
-    return check_status(fmu, "Set", one->type, status);
+    return check_fmu_call(fmu, "Set", one->type, status);
 }
 
 /* Send the clock intervals that the program defines to the FMU, in initialization mode. */
@@ -623,9 +624,10 @@ static inline int set_intervals(Fmu *fmu)
         if (!plan->clock_starts[k].is_set)
             continue;
         const Call call = load_symbol(fmu, "SetIntervalDecimal", "", &missing);
-        if (missing || check_status(fmu, "SetIntervalDecimal", "",
-                                    call.set_intervals3(fmu->instance, plan->clocks->references + k,
-                                                        1, &plan->clock_starts[k].interval)) != 0)
+        if (missing ||
+            check_fmu_call(fmu, "SetIntervalDecimal", "",
+                           call.set_intervals3(fmu->instance, plan->clocks->references + k, 1,
+                                               &plan->clock_starts[k].interval)) != 0)
             return -1;
     }
     return 0;
@@ -652,9 +654,9 @@ static inline int enter_fmu(Fmu *fmu, double t)
     fmu->t = t;
     if (plan->version == 2) {
         const Call call = load_symbol(fmu, "SetupExperiment", "", &missing);
-        if (missing || check_status(fmu, "SetupExperiment", "",
-                                    call.set_up2(fmu->instance, plan->tolerance > 0.0,
-                                                 plan->tolerance, t, 0, 0.0)) != 0)
+        if (missing || check_fmu_call(fmu, "SetupExperiment", "",
+                                      call.set_up2(fmu->instance, plan->tolerance > 0.0,
+                                                   plan->tolerance, t, 0, 0.0)) != 0)
             return -1;
     }
     if (set_array_sizes(fmu) != 0)
@@ -665,9 +667,9 @@ static inline int enter_fmu(Fmu *fmu, double t)
     if (plan->version == 2)
         return plain_call(fmu, "EnterInitializationMode");
     const Call call = load_symbol(fmu, "EnterInitializationMode", "", &missing);
-    if (missing || check_status(fmu, "EnterInitializationMode", "",
-                                call.enter3(fmu->instance, plan->tolerance > 0.0, plan->tolerance,
-                                            t, false, 0.0)) != 0)
+    if (missing || check_fmu_call(fmu, "EnterInitializationMode", "",
+                                  call.enter3(fmu->instance, plan->tolerance > 0.0, plan->tolerance,
+                                              t, false, 0.0)) != 0)
         return -1;
     return set_intervals(fmu);
 }

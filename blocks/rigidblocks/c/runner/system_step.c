@@ -145,8 +145,8 @@ int rb_runner_step(double t)
     for (int k = 0; k < RUNNER_FMUS; k++)
         if (set_changed_parameters(&fmus[k], t) != 0)
             return RUNNER_FAILED;
-    const int ending = rb_master_step(&loop, t, RUNNER_DT);
-    if (ending == RB_LOOP_FAILED && PARTS[loop.part].kind != RB_BLOCK)
+    const int ending = rb_master_step(&fmu_loop, t, RUNNER_DT);
+    if (ending == RB_LOOP_FAILED && PARTS[fmu_loop.part].kind != RB_BLOCK)
         return RUNNER_FAILED;
     return ending == RB_LOOP_DONE ? RUNNER_OK : RUNNER_NOT_FINITE;
 }

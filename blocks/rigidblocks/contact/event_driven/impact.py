@@ -511,7 +511,7 @@ def _minimum_velocity(
     the penetration correction. h is the step size [s] and e the coefficient of restitution.
     """
     rebound = maximum(-e * velocity_before, 0.0)
-    apart = select(
+    rate = select(
         less(gap + h * free, 0.0), select(less(0.0, rebound), rebound, -gap / h), -gap / h
     )
-    return np.asarray(select(less(0.0, gap), apart, maximum(rebound, parting)))
+    return np.asarray(select(less(0.0, gap), rate, maximum(rebound, parting)))

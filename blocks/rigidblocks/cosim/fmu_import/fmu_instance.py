@@ -293,7 +293,7 @@ class RunningFmu(Instance):
 
     def _c_step(self) -> Callable[[float, float], None] | None:
         """Return a function that steps the instance in C, or None without a C compiler."""
-        return single_part_step(self.entry(), self.judge)
+        return single_part_step(self.entry(), self.check_status)
 
     @abc.abstractmethod
     def _step_in_python(self, t: float, dt: float) -> None:
@@ -430,9 +430,9 @@ class RunningFmu(Instance):
         `call` is the code of the C call.
         """
         if call == GET:
-            self.results.variable_groups[number].judge("Get", status)
+            self.results.variable_groups[number].check_status("Get", status)
         else:
-            (self._held if call == SET else self._discrete)[number].judge("Set", status)
+            (self._held if call == SET else self._discrete)[number].check_status("Set", status)
 
     def _judge_clocks(self, call: int, clock: int, status: int) -> None:
         """Raise FmuError for an error status of a C call that sets or reads clocks.
@@ -441,7 +441,7 @@ class RunningFmu(Instance):
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)
-        self.fmi.judge(self.fmi.prefix + CLOCK_CALLS[call], status)
+        self.fmi.check_status(self.fmi.prefix + CLOCK_CALLS[call], status)
 
     def _check_count(self, excess: int, dt: float) -> None:
         """Raise FmuError for a nonzero status `excess` of `EventCount.add`, in a step of dt [s]."""
@@ -551,7 +551,7 @@ class FmuInstance(RunningFmu):
             self._refused,
         )
 
-    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, call: int, status: int, t: float, dt: float) -> None:
         del t  # the log contains the time
         number, call = divmod(call, CALLS)
         self._check_count(status, dt)
@@ -566,15 +566,15 @@ class FmuInstance(RunningFmu):
         else:
             self.fmi.check_end(status == TERMINATES)
             name = _EVENT_CALLS[call]
-            judge = partial(self.fmi.judge, self.fmi.prefix + name, status)
-            self._try_event_mode(judge) if call == ENTER_EVENT_MODE else judge()
+            check_status = partial(self.fmi.check_status, self.fmi.prefix + name, status)
+            self._try_event_mode(check_status) if call == ENTER_EVENT_MODE else check_status()
 
     def _judge_step(self, status: int) -> None:
         """Raise FmuError if the status of a step is neither OK nor a warning."""
         if status == EARLY_RETURN:
             raise self.fmi.refuse("fmi3DoStep returned early although early return is not allowed")
         self.fmi.check_end(status == TERMINATES)
-        self.fmi.judge(self.fmi.prefix + "DoStep", status)
+        self.fmi.check_status(self.fmi.prefix + "DoStep", status)
 
     def _step_through_events(self, t: float, dt: float) -> None:
         self._clocks.begin_step()

@@ -37,7 +37,7 @@ from rigidblocks.cosim.graph.fmu_file import (
     CO_SIMULATION,
     MODEL_EXCHANGE,
     SCHEDULED_EXECUTION,
-    WORKING_FOLDER,
+    WORKING_FOLDER_LOCK,
     compile_sources,
     place_library,
     unpack_files,
@@ -321,7 +321,7 @@ def _loaded_library(path: Path) -> ctypes.CDLL:
     try:
         return ctypes.CDLL(str(path))
     except OSError:
-        with WORKING_FOLDER, contextlib.chdir(path.parent):
+        with WORKING_FOLDER_LOCK, contextlib.chdir(path.parent):
             return ctypes.CDLL(str(path))
 
 
@@ -357,7 +357,7 @@ class Interface(abc.ABC):
         self._unpacked = shared
         self._is_only = False  # True for an FMU that allows one instance per process
         try:
-            with WORKING_FOLDER:  # lock, because loading may change the working directory
+            with WORKING_FOLDER_LOCK:  # lock, because loading may change the working directory
                 self._make()
         except Exception as error:
             self.close(False)
@@ -426,7 +426,7 @@ class Interface(abc.ABC):
         """Call an FMI function for this instance; `function` is the name without the FMI prefix."""
         name, found, component = self.find_function(function)
         if status := found(component, *arguments):
-            self.judge(name, status)
+            self.check_status(name, status)
 
     def needs_call(self, function: str) -> bool:
         """Return True if the FMI version defines this function or an equivalent function."""
@@ -439,7 +439,7 @@ class Interface(abc.ABC):
 
         def call(*arguments: Any) -> None:
             if status := found(component, *arguments):
-                self.judge(name, status)
+                self.check_status(name, status)
 
         return call
 
@@ -537,7 +537,7 @@ class Interface(abc.ABC):
             _once.add(guid)
             self._is_only = True
 
-    def judge(self, function: str, status: int) -> None:
+    def check_status(self, function: str, status: int) -> None:
         """Raise FmuError for an FMI status worse than a warning; log a warning."""
         name = _STATUS[status] if 0 <= status < len(_STATUS) else f"{status} (unknown in FMI)"
         text = f"{function} gave status {name}{self.log.time_text}"
@@ -622,7 +622,7 @@ class Fmi2(Interface):
         self.call("DoStep", t, dt, 0 if may_roll_back else 1)
         return StepEnd(t + dt, False)
 
-    def judge(self, function: str, status: int) -> None:
+    def check_status(self, function: str, status: int) -> None:
         """Raise FmuError for an FMI status worse than a warning; log a warning.
 
         For a discarded step, the error also reports if the FMU requests the end of the simulation.
@@ -631,7 +631,7 @@ class Fmi2(Interface):
             ends, get_status = fmi2Boolean(), self.slave.dll.fmi2GetBooleanStatus
             known = get_status(self.slave.component, _TERMINATED, ctypes.byref(ends)) == 0
             self.check_end(known and ends.value, "fmi2Terminated")
-        super().judge(function, status)
+        super().check_status(function, status)
 
     def update_discrete_states(self) -> Update:
         info = fmi2EventInfo()

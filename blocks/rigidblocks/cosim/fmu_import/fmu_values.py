@@ -137,7 +137,7 @@ class Group:
             return _C_TYPES.index(self.type)
         return _C_TYPES.index(np.dtype(self._buffer.dtype).name)
 
-    def judge(self, access: str, status: int) -> None:
+    def check_status(self, access: str, status: int) -> None:
         """Check the result of a C call that has set or got the values of this group.
 
         The method also converts changed strings and binary values. A status "warning" is logged.
@@ -155,7 +155,7 @@ class Group:
         if status == DOES_NOT_FIT:
             self._pack() if access == "Set" else self._unpack()  # raises FmuError for the variable
             raise self._fmi.refuse(f"a value does not fit the type {self.type}")
-        self._fmi.judge(self._moves[access][0], status)
+        self._fmi.check_status(self._moves[access][0], status)
 
     @property
     def values(self) -> Array:
@@ -204,7 +204,7 @@ class Group:
     def _move(self, access: str) -> None:
         name, function, component = self._moves[access]
         if self.n and (status := function(component, self._references, *self._arguments)):
-            self._fmi.judge(name, status)
+            self._fmi.check_status(name, status)
 
     def set(self) -> None:
         """Send the values to the FMU; raise FmuError for values outside the range of the type."""
@@ -218,7 +218,7 @@ class Group:
         orders = (ctypes.c_int * self.n)(*[order] * self.n)
         numbers = (ctypes.c_double * self.n)(*self._negate(values))
         if status := function(component, self._references, self.n, orders, numbers):
-            self._fmi.judge(name, status)
+            self._fmi.check_status(name, status)
 
     def directional(self, unknown: "Group", seed: Array) -> Array:
         """Return the directional derivative of the values of `unknown` with respect to this group.
@@ -239,7 +239,7 @@ class Group:
         if status == DISCARD:
             return none
         if status:
-            self._fmi.judge(name, status)
+            self._fmi.check_status(name, status)
         return np.array(derivatives)
 
     @property

@@ -629,7 +629,7 @@ class ExchangeInstance(RunningFmu):
             **dict(zip(calls, self._model.functions, strict=True)),
         }
 
-    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, call: int, status: int, t: float, dt: float) -> None:
         del t  # the log contains the time
         number, code = divmod(call, CALLS)
         self._check_count(status, dt)
@@ -643,7 +643,7 @@ class ExchangeInstance(RunningFmu):
             self._judge_clocks(code, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
-            self.fmi.judge(self.fmi.find_function(self._names[code])[0], status)
+            self.fmi.check_status(self.fmi.find_function(self._names[code])[0], status)
 
     def _begin(self) -> None:
         self._clocks.start(self._t_start)

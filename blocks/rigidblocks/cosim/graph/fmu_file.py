@@ -36,7 +36,7 @@ KINDS = (CO_SIMULATION, MODEL_EXCHANGE, SCHEDULED_EXECUTION)
 
 
 # lock for changes of the working directory of the process and for the resolution of relative paths
-WORKING_FOLDER = threading.RLock()
+WORKING_FOLDER_LOCK = threading.RLock()
 
 
 def absolute_path(path: str | Path) -> Path:
@@ -44,7 +44,7 @@ def absolute_path(path: str | Path) -> Path:
 
     The function waits while another thread has temporarily changed the working directory.
     """
-    with WORKING_FOLDER:
+    with WORKING_FOLDER_LOCK:
         return Path(path).absolute()
 
 

@@ -103,7 +103,7 @@ class _Clocks(Structure):
     _fields_ = (
         *((name, c_void_p) for name in ("set_clocks", "get_intervals", "activate")),
         ("n", c_int64),
-        *((name, c_void_p) for name in ("references", "kinds", "ticks", "coming")),
+        *((name, c_void_p) for name in ("references", "kinds", "ticks", "next_tick")),
         ("triggers", c_void_p),
         ("n_triggers", c_int64),
         ("outputs", c_void_p),
@@ -179,7 +179,7 @@ class _Part(Structure):
     )
 
 
-_Judge = ctypes.CFUNCTYPE(c_int, c_int, c_int, c_int, c_double, c_double)
+_StatusCheck = ctypes.CFUNCTYPE(c_int, c_int, c_int, c_int, c_double, c_double)
 _Host = ctypes.CFUNCTYPE(c_int, c_int, c_double, c_double)
 
 
@@ -192,7 +192,7 @@ class _Loop(Structure):
         ("n_checked", c_int64),
         ("kept", c_void_p),
         ("n_kept", c_int64),
-        ("judge", _Judge),
+        ("check_status", _StatusCheck),
         ("host", _Host),
         ("t_start", c_double),
         ("dt", c_double),
@@ -280,8 +280,8 @@ class ClockTable(NamedTuple):
         outputs: Output clocks.
         ticks: Time of the first tick [s], interval [s] and number of ticks (n, 3). The loop changes
             this array.
-        coming: Time of the next tick [s], and a flag (2,), which is 1 until the triggered clocks of
-            the step have ticked. The loop changes this array.
+        next_tick: Time of the next tick [s], and a flag (2,), which is 1 until the triggered clocks
+            of the step have ticked. The loop changes this array.
     """
 
     set_clocks: int
@@ -290,7 +290,7 @@ class ClockTable(NamedTuple):
     references: Array
     kinds: Array
     ticks: Array
-    coming: Array
+    next_tick: Array
     triggers: Sequence[Variables]
     outputs: Sequence[Variables]
 
@@ -474,14 +474,14 @@ def library() -> Any:
 class Loop:
     """C loop that steps all parts, in the order of the table `parts`.
 
-    Parts are numbered in stepping order. An exception in `judge` or `host` ends the loop, and
-    `raise_collected_error` raises it.
+    Parts are numbered in stepping order. An exception in `check_status` or `host` ends the loop,
+    and `raise_collected_error` raises it.
 
     Args:
         checked: Views of the outputs that the loop checks for infinite values and NaN, because the
             parts do not check them.
-        judge: Function judge(part, call, status, t, dt), which raises an exception if the status of
-            an FMU call ends the run.
+        check_status: Function check_status(part, call, status, t, dt), which raises an exception if
+            the status of an FMU call ends the run.
         host: Function host(part, t, dt), which steps a part without a C function.
     """
 
@@ -490,7 +490,7 @@ class Loop:
         parts: Sequence[Row],
         checked: Iterable[Array],
         simultaneous: bool,
-        judge: Callable[[int, int, int, float, float], None],
+        check_status: Callable[[int, int, int, float, float], None],
         host: Callable[[int, float, float], None],
     ):
         self._errors: list[BaseException] = []
@@ -504,7 +504,7 @@ class Loop:
             simultaneous=simultaneous,
             checked=checks[0],
             n_checked=checks[1],
-            judge=_Judge(_collect_errors(judge, self._errors)),
+            check_status=_StatusCheck(_collect_errors(check_status, self._errors)),
             host=_Host(_collect_errors(host, self._errors)),
         )
         address = ctypes.addressof(self._loop)
@@ -512,7 +512,7 @@ class Loop:
         self._step = partial(library().rb_master_step, address)
 
     def raise_collected_error(self) -> None:
-        """Raise the exception of `judge` or `host` that has ended the loop, if any."""
+        """Raise the exception of `check_status` or `host` that has ended the loop, if any."""
         if self._errors:
             error = self._errors.pop()
             self._errors.clear()
@@ -787,16 +787,16 @@ def _collect_errors(
 
 
 def single_part_step(
-    entry: Entry, judge: Callable[[int, int, float, float], None]
+    entry: Entry, check_status: Callable[[int, int, float, float], None]
 ) -> Callable[[float, float], None] | None:
     """Return a function that steps one FMU in C from t to t + dt [s]; None without a C compiler.
 
-    `judge(call, status, t, dt)` raises an exception if the status of an FMU call is an error.
+    `check_status(call, status, t, dt)` raises an exception if an FMU call has an error status.
     """
 
     def judge_part(part: int, call: int, status: int, t: float, dt: float) -> None:
         del part  # the loop has only one part
-        judge(call, status, t, dt)
+        check_status(call, status, t, dt)
 
     def host(*arguments: float) -> None:
         raise AssertionError(f"no part of the loop steps in Python, but got {arguments}")

@@ -143,7 +143,7 @@ class CompiledLoop(Master):
             table,
             network.unchecked_outputs,
             plan.is_simultaneous,
-            network.judge,
+            network.check_status,
             network.step,
         )
 
@@ -182,7 +182,7 @@ class CompiledLoop(Master):
         """Raise the exception for the result `ending` of the C loop, in the step to t + dt."""
         self._loop.raise_collected_error()
         if ending == FAILED:
-            self.network.judge(self._loop.part, STEP, self._loop.status, t, dt)
+            self.network.check_status(self._loop.part, STEP, self._loop.status, t, dt)
         check_finite(self._ports, self.network.row())
 
 

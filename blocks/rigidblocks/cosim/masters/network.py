@@ -120,8 +120,8 @@ class Network(abc.ABC):
         """Step a part with constant inputs; the message of an error contains the part name."""
 
     @abc.abstractmethod
-    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
-        """Process a nonzero status of a C call for the part `number` (see `Instance.judge`)."""
+    def check_status(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+        """Process a nonzero status of a C call for a part (see `Instance.check_status`)."""
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
@@ -352,9 +352,9 @@ class Instances(Network):
         except (Exception, SystemExit) as error:
             raise _add_part_name(name, error) from error
 
-    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, number: int, call: int, status: int, t: float, dt: float) -> None:
         try:
-            self._in_order[number].judge(call, status, t, dt)
+            self._in_order[number].check_status(call, status, t, dt)
         except (Exception, SystemExit) as error:
             raise _add_part_name(self.order[number], error) from error
 
@@ -472,9 +472,9 @@ class OneMemory(Network):
         del number  # a fused system is one part
         self._stepper.part(self._memory, t, t + dt, True)
 
-    def judge(self, number: int, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, number: int, call: int, status: int, t: float, dt: float) -> None:
         del number, call
-        self._stepper.judge(status, self._memory, t + dt, dt)
+        self._stepper.check_status(status, self._memory, t + dt, dt)
 
     def steps(self) -> Iterator[tuple[str, Array]]:
         where, first = self._stepper.memory.where, STEP_PORTS[0].name

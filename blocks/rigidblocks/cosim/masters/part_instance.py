@@ -108,7 +108,7 @@ class Instance(abc.ABC):
         """
         return Entry(HOSTED)
 
-    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, call: int, status: int, t: float, dt: float) -> None:
         """Process a nonzero status of a C call in the step from t to t + dt.
 
         A status that ends the run raises an exception; any other status is logged.
@@ -268,10 +268,10 @@ class BlockInstance(Instance):
             return Entry(HOSTED)
         return Entry(BLOCK, self._memory.ctypes.data, self._stepper.step_address)
 
-    def judge(self, call: int, status: int, t: float, dt: float) -> None:
+    def check_status(self, call: int, status: int, t: float, dt: float) -> None:
         del call  # the C loop makes only one call for a block
         assert isinstance(self._stepper, CompiledStepper)
-        self._stepper.judge(status, self._memory, t + dt, dt)
+        self._stepper.check_status(status, self._memory, t + dt, dt)
 
     def save(self) -> None:
         self._kept = self._memory.copy()

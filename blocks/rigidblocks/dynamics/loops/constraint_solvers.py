@@ -36,7 +36,14 @@ from rigidblocks.spatial.linear_algebra import (
     svd,
     symmetric_solution,
 )
-from rigidblocks.spatial.scalar import for_derivatives, is_number, less, maximum, minimum, select
+from rigidblocks.spatial.scalar import (
+    is_number,
+    is_traced_for_derivatives,
+    less,
+    maximum,
+    minimum,
+    select,
+)
 from rigidblocks.spatial.spatial import Array
 
 TOLERANCE = 1e-9  # relative to the largest column; above the rounding error of dependent columns
@@ -261,7 +268,7 @@ def _fixed_and_free(
     free: list[Array] = []
     for front in factors.fronts:
         c = _required_coordinates(front, k, offset)
-        if rounding_bound is not None and not for_derivatives(k):
+        if rounding_bound is not None and not is_traced_for_derivatives(k):
             turning = (
                 c
                 if k is rounding_bound.k
@@ -351,7 +358,7 @@ def _remaining_basis(
     is not differentiable.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in later_rows.values())]
-    if len(Q) - len(spare) <= len(later_rows) or for_derivatives(Q):
+    if len(Q) - len(spare) <= len(later_rows) or is_traced_for_derivatives(Q):
         basis = normal_to(Q, sizes, spare)
         return basis, {row: basis.parts(c) for row, c in later_rows.items()}
     P, R = completion(Q, list(later_rows.values()))

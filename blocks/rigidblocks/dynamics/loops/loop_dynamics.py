@@ -54,9 +54,9 @@ from rigidblocks.robot.configuration import integrate_unchecked
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.branch_sparsity import elimination_parent
 from rigidblocks.spatial.scalar import (
-    for_derivatives,
     is_number,
     is_traced,
+    is_traced_for_derivatives,
     less,
     maximum,
     minimum,
@@ -395,7 +395,9 @@ def closed_loop_dynamics(
     else:
         K, k, _ = constraints
         qdd, lam = solver(method)(system.H, f, K, k, expanded_parent(tree), geared.blocks)
-        if for_derivatives(f):  # singular vectors of equal singular values have no derivatives
+        if is_traced_for_derivatives(
+            f
+        ):  # singular vectors of equal singular values have no derivatives
             qdd, _ = system.solve(f, k)
     return LoopMotion(qdd, lam, system.rank, system.factors.condition)
 
@@ -475,7 +477,7 @@ def _close_loops(
     for step in range(2):
         if step:
             delta = geared.constraints(position_constraints(model, q), q).delta
-        if for_derivatives(delta):  # a zero error can have a nonzero derivative
+        if is_traced_for_derivatives(delta):  # a zero error can have a nonzero derivative
             error = delta
         else:
             error = delta - select(less(np.abs(delta), rounding), delta, 0.0)
@@ -658,7 +660,7 @@ def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> 
     projection within the rounding error of `force` is set to zero.
     """
     left = solve_elimination(loops, zeros, force)[0]
-    if for_derivatives(left):  # a zero effect can have a nonzero derivative
+    if is_traced_for_derivatives(left):  # a zero effect can have a nonzero derivative
         return left
     effect: Array = left * select(
         less(TOLERANCE * TOLERANCE * (force @ force), left @ left), 1.0, 0.0

@@ -263,7 +263,7 @@ def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Valu
     ways = [_signal_path(node, feeds, components) for node in feeds if node.path in components]
     values = _values(tree, connectors)
     for key, value in given.items():
-        if not (nodes := list(_nodes_named(key, "", tree, connectors))):
+        if not (nodes := list(_find_nodes(key, "", tree, connectors))):
             raise KeyError(f"the system '{document.root.get('name')}' of {path} has no '{key}'")
         values |= {node: _bind_value(node, Given(value), -1, connectors) for node in nodes}
     return Structure(
@@ -671,7 +671,7 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
     values: dict[Node, Bound] = {}
     for at in sorted(tree.places, key=lambda at: tree.places[at].depth, reverse=True):
         for name, given in _bound_values(tree.places[at]):
-            nodes = list(_nodes_named(name, at, tree, connectors))
+            nodes = list(_find_nodes(name, at, tree, connectors))
             if not nodes:
                 where = place_of(given.value.element)
                 _LOG.warning("%s: unknown name '%s' in '%s'", where, name, at or "the system")
@@ -708,7 +708,7 @@ def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) ->
     return Bound(value, (Hop(node, given.transformation, given.entry),), depth)
 
 
-def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:
+def _find_nodes(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:
     """Yield the connectors and variables to which a hierarchical name refers.
 
     The name is relative to the element at `path`.
@@ -718,7 +718,7 @@ def _nodes_named(name: str, path: str, tree: Tree, connectors: Connectors) -> It
         yield node
     for child, inner, _ in _children(tree.places, path):
         if name.startswith(f"{child}."):
-            yield from _nodes_named(name[len(child) + 1 :], inner, tree, connectors)
+            yield from _find_nodes(name[len(child) + 1 :], inner, tree, connectors)
 
 
 def _experiment(root: Element, system: Element) -> dict[str, Any]:
