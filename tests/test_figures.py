@@ -33,7 +33,7 @@ def test_documentation_pages_contain_measured_times_only_in_measured_tables(tabl
         assert not typed.findall(re.sub(r"```.*?```", "", text, flags=re.DOTALL)), path
 
 
-def test_measurements_contain_date_machine_and_load(tables):
+def test_measurement_file_contains_date_machine_and_load(tables):
     measured = json.loads(tables.MEASURED.read_text())
     for one in measured.values():
         assert re.fullmatch(r"\d{4}-\d\d-\d\d", one["date"])

@@ -88,7 +88,7 @@ def runs_from(site, folder, *first):
     return said
 
 
-def test_wheel_runs_without_the_repository(built, tmp_path):
+def test_installed_wheel_works_without_the_repository(built, tmp_path):
     target = tmp_path / "site"
     installed(target, built[1])
     where = runs_from(target, tmp_path, "import rigidblocks as r; print(r.__file__)")[0]
@@ -96,7 +96,7 @@ def test_wheel_runs_without_the_repository(built, tmp_path):
 
 
 @needs_browser
-def test_pages_of_the_wheel_open_without_network_requests(built, tmp_path):
+def test_pages_of_the_installed_wheel_open_without_network_requests(built, tmp_path):
     """The FMU pages contain formulas, drawing, curves and robot; a robot file has its own page."""
     target = tmp_path / "site"
     installed(target, built[1])
@@ -120,7 +120,7 @@ def test_pages_of_the_wheel_open_without_network_requests(built, tmp_path):
         assert tab.errors() == []
 
 
-def test_wheel_runs_with_the_lowest_allowed_dependency_versions(built, tmp_path):
+def test_installed_wheel_works_with_the_lowest_allowed_dependency_versions(built, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     needs = [*project["dependencies"], *project["optional-dependencies"]["zig"]]
     lowest = [need.replace(">=", "==") for need in needs]

@@ -34,13 +34,13 @@ def test_record_has_an_attribute_for_each_port(x):
         ("tau", "block 'Arm': no state 'tau'; available: q, qd, energy"),
     ],
 )
-def test_error_for_an_unknown_name_lists_the_known_names(x, name, message):
+def test_error_for_an_unknown_port_of_a_record_lists_the_known_ports(x, name, message):
     with pytest.raises(AttributeError) as error:
         getattr(x, name)
     assert str(error.value) == message
 
 
-def test_error_for_an_unknown_name_in_an_empty_record_says_that_the_record_is_empty():
+def test_error_for_a_port_of_an_empty_record_says_that_the_record_is_empty():
     with pytest.raises(AttributeError) as error:
         _ = Record({}, "input", "block 'Arm'").tau
     assert str(error.value) == "block 'Arm': no input 'tau'; available: none"
@@ -61,9 +61,9 @@ def test_record_of_port_values_is_a_view_of_the_block_memory():
     assert x.q[0] == 7.0
 
 
-def test_repr_of_a_record_contains_its_values():
+def test_repr_of_a_record_contains_its_port_values():
     assert repr(Record({"a": 1.0, "b": 2.0})) == "Record(a=1.0, b=2.0)"
 
 
-def test_values_of_a_record_can_be_copied(x):
+def test_record_of_port_values_can_be_copied(x):
     assert copy.copy(vars(x)).keys() == {"q", "qd", "energy"}

@@ -139,7 +139,7 @@ def test_error_names_an_invalid_command_argument(folder, capsys, arguments, said
     assert capsys.readouterr().err.splitlines()[-1] == f"rigidblocks: {said}"
 
 
-def test_error_in_a_script_is_reported_with_its_line(folder, capsys):
+def test_command_reports_an_error_in_a_script_with_its_line_number(folder, capsys):
     (folder / "wrong.py").write_text(
         "from rigidblocks import PDController, System\n"
         "system = System()\n"
@@ -237,7 +237,7 @@ def test_coupling_options_of_the_run_command_have_the_same_effect_as_in_simulate
         ("xarray", ["sweep", "robot.py", *VARIED, "-o", "runs.nc"], "xarray"),
     ],
 )
-def test_missing_package_gives_exit_code_2_and_its_install_command(
+def test_command_without_a_required_package_prints_its_install_command(
     folder, monkeypatch, capsys, package, command, distribution
 ):
     (folder / "robot.py").write_text(

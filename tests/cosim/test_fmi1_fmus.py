@@ -137,7 +137,7 @@ def test_results_of_fmi_1_model_exchange_match_the_results_of_fmpy(model, isolat
             assert_allclose(result[f"part.{v.name}"], other[v.name], rtol=LOCATED, atol=LOCATED)
 
 
-def test_bouncing_ball_of_fmi_1_matches_the_closed_form_of_its_bounces(tmp_path):
+def test_bouncing_ball_in_an_fmi_1_fmu_matches_the_closed_form_of_its_bounces(tmp_path):
     g, e = 9.81, 0.6
     first = np.sqrt(2 / g)
     fmu = fmi1_fmu(tmp_path, BALL)
@@ -154,7 +154,7 @@ def test_bouncing_ball_of_fmi_1_matches_the_closed_form_of_its_bounces(tmp_path)
 
 
 @pytest.mark.parametrize("n", [1, 10])
-def test_step_event_of_fmi_1_occurs_after_the_inner_step_that_causes_it(tmp_path, n):
+def test_step_event_of_an_fmi_1_fmu_occurs_after_the_inner_step_that_causes_it(tmp_path, n):
     """x grows with t, and loses 0.35 after each inner step of DT / n that ends above 0.355."""
     system = system_of(fmi1_fmu(tmp_path, SAW), method="euler", h=DT / n)
     result = simulate(system, T, DT)
@@ -178,7 +178,7 @@ def test_fmi_1_model_is_initialized_with_the_values_of_its_connected_inputs(tmp_
     assert result["part.y"][-1] == pytest.approx(30.0 + 3.0 * t_stop, abs=2e-3)
 
 
-def test_discrete_inputs_of_fmi_1_change_only_at_events(tmp_path):
+def test_discrete_inputs_of_an_fmi_1_fmu_change_only_at_events(tmp_path):
     """y' = 0.5 + n + b, with the inputs of FMPy's run."""
     path = fmi1_fmu(tmp_path, DRIVEN)
     system = system_of(path, method="adaptive", rtol=1e-10)
@@ -281,7 +281,7 @@ def test_capabilities_that_fmi_1_does_not_define_are_false(tmp_path):
         Fmu(fmu.path, kind="model exchange")
 
 
-def test_direct_dependencies_of_fmi_1_define_the_feedthrough(tmp_path):
+def test_direct_dependencies_of_an_fmi_1_fmu_define_its_feedthrough(tmp_path):
     fmu = Fmu(fmi1_fmu(tmp_path, DRIVEN))
     inputs = {port.name for port in fmu.inputs}
     undeclared = {(u, "updates") for u in inputs}
@@ -359,7 +359,7 @@ return {status};"""
     assert len(error.value.result.time) == 3
 
 
-def test_warnings_of_fmi_1_are_logged_and_the_run_continues(tmp_path, caplog):
+def test_warnings_of_an_fmi_1_fmu_are_logged_and_the_run_continues(tmp_path, caplog):
     step = "m->r[1]++; return 1;"
     path = fmi1_fmu(tmp_path, SLAVE._replace(name="Warner", step=step))
     result = simulate(system_of(path), 2 * DT, DT)

@@ -25,7 +25,7 @@ def system_of(path, **options) -> System:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_clock_ticks_at_the_interval_that_the_importer_sets(path, kind):
+def test_fmu_clock_ticks_at_the_interval_that_the_importer_sets(path, kind):
     result = simulate(system_of(path, kind=kind, start=INTERVALS), STEPS * DT, DT)
     for name, interval in INTERVALS.items():
         ticks = 1 + np.floor(result.time / interval + 1e-9)
@@ -33,7 +33,7 @@ def test_clock_ticks_at_the_interval_that_the_importer_sets(path, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_clock_ticks_at_the_changing_interval_of_the_fmu(path, kind):
+def test_fmu_clock_ticks_at_the_changing_interval_that_the_fmu_returns(path, kind):
     """The interval is 0.1 s, and 0.2 s from the second tick on."""
     result = simulate(system_of(path, kind=kind, start=INTERVALS), STEPS * DT, DT)
     ticks = [sum(t <= now + 1e-9 for t in (0, 0.1, 0.3, 0.5, 0.7, 0.9)) for now in result.time]

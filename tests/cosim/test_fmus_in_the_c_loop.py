@@ -275,7 +275,7 @@ def test_integer_output_just_above_the_exact_range_of_doubles_is_rejected(fmu, o
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dt", [0.02, 0.3])
-def test_clocks_stop_if_the_fmu_rejects_event_mode(fmu, only_in_c, in_python, caplog, dt):
+def test_fmu_clocks_stop_if_the_fmu_rejects_event_mode(fmu, only_in_c, in_python, caplog, dt):
     """Only the tick at the start time is in the event mode after the initialization."""
     model = replace(CLOCKS, name="Rejecting", without_events="enter")
     for run in (only_in_c, in_python):

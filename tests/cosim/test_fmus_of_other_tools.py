@@ -183,7 +183,7 @@ def test_infinite_values_are_accepted_for_inputs_and_parameters(limited, isolate
 @pytest.mark.slow
 @pytest.mark.parametrize("isolated", [False, True])
 @pytest.mark.parametrize("version", [2, 3])
-def test_scenario_sets_string_inputs(tmp_path, version, isolated):
+def test_scenario_sets_string_inputs_of_an_fmu(tmp_path, version, isolated):
     system = system_of(any_fmu(tmp_path, FEEDTHROUGH, version), isolated=isolated)
     scenario = {
         "time": [0.0, 0.03, 0.06],
@@ -197,7 +197,7 @@ def test_scenario_sets_string_inputs(tmp_path, version, isolated):
         assert_array_equal(result["part.Boolean_output"][[2, 5, 8]], [True, False, True])
 
 
-def test_scenario_sets_binary_inputs(tmp_path):
+def test_scenario_sets_binary_inputs_of_an_fmu(tmp_path):
     system = system_of(any_fmu(tmp_path, FEEDTHROUGH, 3))
     scenario = {"time": [0.03], "part.Binary_input": [b"\x00\xff"]}
     result = simulate(system, 0.1, 0.01, scenario=scenario)

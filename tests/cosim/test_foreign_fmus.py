@@ -51,7 +51,7 @@ def test_fmu_with_only_an_integer_output_runs(tmp_path):
 
 
 @pytest.mark.slow
-def test_integer_and_boolean_values_are_transferred_exactly(tmp_path):
+def test_integer_and_boolean_fmu_values_are_transferred_exactly(tmp_path):
     variables = (("n", "output", 0, "Integer"), ("m", "input", 1, "Integer"))
     stair = foreign_fmu(tmp_path / "stair.fmu", step="i->n[0] += 7;", variables=variables)
     switch = foreign_fmu(
@@ -120,7 +120,7 @@ def test_fmu_start_values_outside_the_declared_bounds_are_rejected(tmp_path):
 
 
 @pytest.mark.slow
-def test_variable_with_an_unknown_unit_connects_only_to_variables_with_an_identical_unit(tmp_path):
+def test_fmu_variable_with_an_unknown_unit_connects_only_to_an_identical_unit(tmp_path):
     fmu = foreign_fmu(tmp_path / "fresh.fmu", u='unit="twist of lemon"', y='unit="twist of lemon"')
     system = driven(fmu)
     system.add("other", fmu)
@@ -171,7 +171,9 @@ def test_warning_status_without_a_message_is_logged_with_the_name_of_the_fmi_cal
         (-1, "-1 (unknown in FMI)", ["free"]),
     ],
 )
-def test_error_status_is_reported_with_part_fmi_call_and_time(tmp_path, status, name, end):
+def test_error_status_of_an_fmu_is_reported_with_part_fmi_call_and_time(
+    tmp_path, status, name, end
+):
     step = f"if (i->steps == 3) status = {status};"
     fmu = foreign_fmu(tmp_path / "bad.fmu", step=step)
     message = re.escape(f"'part': fmi2DoStep gave status {name} at t = 0.02 s")

@@ -245,7 +245,7 @@ def test_garbage_collection_of_a_prepared_run_terminates_its_fmus(tmp_path):
 # invalid arguments
 
 
-def test_error_for_an_invalid_name_or_value_states_the_allowed_ones():
+def test_prepared_run_error_for_an_invalid_name_or_value_states_the_allowed_values():
     run = prepare(arm(), 1e-2)
     for name, value, error, message in (
         ("robot.qq", 0.0, KeyError, r"no port 'robot.qq'.*did you mean robot.q"),

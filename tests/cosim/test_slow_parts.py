@@ -43,9 +43,7 @@ class Integrator(Block):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("form", FORMS)
-def test_run_in_which_all_parts_have_a_longer_step_equals_a_run_with_this_communication_step(
-    form, order
-):
+def test_equal_longer_part_steps_have_the_effect_of_a_longer_communication_step(form, order):
     fine = simulate(wired(T), 0.1, DT, form=form, order=order, progress=False)
     coarse = simulate(wired(), 0.1, T, form=form, order=order, progress=False)
     assert_array_equal(fine.values[::N], coarse.values)
@@ -77,7 +75,7 @@ def test_fmu_with_its_own_longer_step_receives_this_step_size_and_holds_its_outp
     assert_allclose(result["fast.x"][1:], DT * np.cumsum(slow[:-1]), rtol=0, atol=1e-14)
 
 
-def test_numpy_and_compiled_runs_with_parts_of_longer_steps_are_equal(tmp_path):
+def test_runs_with_longer_part_steps_have_equal_results_in_numpy_and_in_c(tmp_path):
     runs = [
         simulate(mixed(tmp_path / "slow.fmu"), 0.25, DT, form=form, t_start=0.2, progress=False)
         for form in FORMS
@@ -85,7 +83,7 @@ def test_numpy_and_compiled_runs_with_parts_of_longer_steps_are_equal(tmp_path):
     assert_allclose(runs[0].values, runs[1].values, rtol=0, atol=1e-15)
 
 
-def test_steps_of_a_prepared_run_with_parts_of_longer_steps_match_simulate(tmp_path):
+def test_single_steps_with_longer_part_steps_match_the_results_of_simulate(tmp_path):
     expected = simulate(mixed(tmp_path / "slow.fmu"), 0.05, DT, progress=False)
     with prepare(mixed(tmp_path / "slow.fmu"), DT) as run:
         for k in range(1, 51):
@@ -95,7 +93,7 @@ def test_steps_of_a_prepared_run_with_parts_of_longer_steps_match_simulate(tmp_p
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_event_within_the_longer_step_of_a_part_does_not_step_this_part(form):
+def test_event_within_a_longer_part_step_does_not_step_the_part(form):
     """The sine falls through zero within the fifth step of the run; x is a staircase."""
     system = System()
     system.add("sine", Sine(frequency=1 / (9 * DT)))

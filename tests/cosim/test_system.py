@@ -154,7 +154,7 @@ def test_unconnected_input_without_a_start_value_is_rejected():
     )
 
 
-def test_error_lists_the_ports_of_an_algebraic_loop():
+def test_error_for_an_algebraic_loop_lists_its_ports():
     system = System()
     system.add("a", Gain())
     system.add("b", Gain())

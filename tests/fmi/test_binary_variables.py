@@ -121,7 +121,7 @@ def test_binary_values_of_connected_fmus_equal_those_of_connected_blocks(path):
     assert_array_equal(results[1]["b.s"], results[0]["b.s"])
 
 
-def test_empty_binary_value_keeps_the_last_value(path):
+def test_empty_binary_value_does_not_change_the_fmu_variable(path):
     host = InFmpy(path)
     host.set("u", packed([7, 8, 9]))
     host.set("u", b"")
@@ -143,7 +143,7 @@ def test_invalid_binary_values_are_rejected_and_change_nothing(path):
     assert host.get("gain") == before
 
 
-def test_saved_state_contains_the_binary_values(path):
+def test_saved_fmu_state_contains_the_binary_values(path):
     host = InFmpy(path)
     host.fmu.exitInitializationMode()
     host.set("u", packed([4, 5, 6]))
@@ -157,7 +157,7 @@ def test_saved_state_contains_the_binary_values(path):
     assert numbers(host.get("u")).tolist() == [4, 5, 6]
 
 
-def test_two_instances_keep_their_own_binary_values(path):
+def test_two_fmu_instances_keep_their_own_binary_values(path):
     first, second = InFmpy(path), InFmpy(path)
     first.set("u", packed([1, 1, 1]))
     second.set("u", packed([2, 2, 2]))

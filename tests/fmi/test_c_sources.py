@@ -284,7 +284,7 @@ def output(*command):
 
 
 @pytest.mark.slow
-def test_lookup_of_saved_fmu_states_is_fast_and_damaged_states_are_rejected(program):
+def test_hash_chains_of_saved_fmu_states_are_short_and_damaged_states_are_rejected(program):
     longest, accepted = map(int, output(program("saved"), 20_000).split())
     assert longest <= LONGEST
     assert accepted == 0

@@ -232,7 +232,7 @@ def scheduled(tmp_path_factory):
 
 
 @pytest.mark.parametrize("dt", [4e-3, 2e-3, 1e-3])
-def test_model_partitions_of_connected_fmus_match_a_scheduler_in_fmpy(dt, scheduled, tmp_path):
+def test_results_of_connected_model_partitions_match_a_scheduler_in_fmpy(dt, scheduled, tmp_path):
     """The clocks of the FMUs have different intervals."""
     system = System()
     for name, path in scheduled.items():

@@ -52,7 +52,7 @@ def test_every_integrator_has_equal_results_in_c_and_in_numpy(tmp_path, method):
 
 
 @pytest.mark.slow
-def test_parameter_that_is_not_declared_tunable_is_a_constant(tmp_path):
+def test_fmu_parameter_that_is_not_declared_tunable_is_a_constant(tmp_path):
     instance = Host(native_fmu(BLOCKS["pd"], tmp_path / "pd.fmu", tunable=("kd",)), tmp_path)
     names = [v.name for v in instance.description.modelVariables if v.causality == "parameter"]
     assert names == ["kd[1]", "kd[2]"]

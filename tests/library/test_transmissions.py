@@ -226,7 +226,7 @@ def test_initial_configuration_that_violates_a_gear_is_rejected():
         RobotPlant(planar2(), qd0=1.0, elements=(gear,))
 
 
-def test_prescribing_a_driven_joint_is_rejected():
+def test_prescribed_motion_of_a_gear_driven_joint_is_rejected():
     with pytest.raises(ValueError, match="is driven by a gear and cannot be prescribed"):
         HybridPlant(MODEL, ("slide",), elements=GEARS)
 

@@ -61,20 +61,20 @@ def test_assembly_of_loops_converges_from_a_rough_initial_guess(name, distance):
     assert_allclose(position_constraints(model, q).delta, 0, atol=CLOSED)
 
 
-def test_assembly_keeps_a_configuration_that_satisfies_the_loop_constraints():
+def test_loop_assembly_keeps_a_configuration_that_satisfies_the_constraints():
     model, state = loop_model("three loops")
     assert_allclose(assemble(model, state.q), state.q, atol=CLOSED)
 
 
 @pytest.mark.parametrize("theta", [-2.0, 0.4, 1.2, 3.0])
 @pytest.mark.parametrize("elbow", [1, -1])
-def test_assembly_selects_the_assembly_branch_of_the_initial_guess(theta, elbow):
+def test_loop_assembly_selects_the_branch_of_the_initial_guess(theta, elbow):
     exact = crank_angles(theta, elbow)
     rough = exact + np.array([0.0, 0.3, -0.3])
     assert_allclose(assemble(four_bar(), rough, fixed=["joint1"]), exact, atol=1e-12)
 
 
-def test_assembly_does_not_move_fixed_joints():
+def test_loop_assembly_does_not_move_fixed_joints():
     guess = np.array([1.2, -0.4, -1.9])
     for fixed in (["joint1"], [0], ["joint1", 0]):
         assert assemble(four_bar(), guess, fixed)[0] == guess[0]
@@ -125,7 +125,7 @@ def test_fixed_loop_joint_rotated_by_half_a_turn_is_reported_as_open():
     assert_allclose(assemble(model, np.array([3.0])), 0, atol=CLOSED)
 
 
-def test_assembly_returns_unit_quaternions_and_closes_planar_loops():
+def test_loop_assembly_returns_unit_quaternions_and_closes_planar_loops():
     model, state = loop_model("floating loops")
     q = assemble(model, integrate(model, state.q, np.full(model.nv, 0.2)))
     for joint, place in zip(model.joint, model.q_slices, strict=True):
@@ -144,14 +144,14 @@ def test_spanning_tree_with_cut_loops_has_the_degrees_of_freedom_of_all_joints()
     assert tree.nv == model.nv + Spherical().nv * 2 + Universal().nv
 
 
-def test_assembly_does_not_change_configurations_of_trees():
+def test_loop_assembly_does_not_change_configurations_of_trees():
     tree, q = four_bar().spanning_tree, np.array([0.1, 0.2, 0.3])
     assert_array_equal(assemble(tree, q), q)
     assert_array_equal(consistent_velocity(tree, q, q, strict=True), q)
     assert closure_errors(tree, q) == {}
 
 
-def test_assembly_with_all_joints_fixed_only_checks_the_loop_closure():
+def test_loop_assembly_with_all_joints_fixed_only_checks_the_loop_closure():
     model = random_tree(np.random.default_rng(2), (-1,), (Revolute(),))
     model = replace(
         model, loops=(LoopJoint(Fixed(), -1, 0, model.Xtree[0], spatial.identity(), "weld"),)
@@ -164,7 +164,7 @@ def test_assembly_with_all_joints_fixed_only_checks_the_loop_closure():
         assemble(model, np.array([0.2]), [0])
 
 
-def test_assembly_rejects_invalid_initial_guesses():
+def test_loop_assembly_rejects_invalid_initial_guesses():
     with pytest.raises(
         ValueError, match="the configuration of joint2 of model 'four-bar' must be finite"
     ):

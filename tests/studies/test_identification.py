@@ -162,7 +162,7 @@ def test_identification_from_exact_data_returns_the_true_base_parameters():
     assert_allclose(found.values, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
 
 
-def test_planar_arm_is_identified_from_exact_data():
+def test_parameters_of_a_planar_arm_are_identified_from_exact_data():
     rng = np.random.default_rng(25)
     model = random_planar_tree(rng, (-1, 0, 1)).with_gravity((0.0, -9.81))
     motion = motion_of(model, rng, 200)
@@ -177,7 +177,7 @@ def test_planar_arm_is_identified_from_exact_data():
 
 
 @pytest.mark.slow
-def test_closed_loop_is_identified_from_the_torque_of_its_actuator():
+def test_parameters_of_a_mechanism_are_identified_from_its_actuator_torque():
     """The oracle is d'Alembert's principle for the motion of one coordinate.
 
     The actuator force of joint 1 is N^T (H qdd + C) / N_1, with the only allowed motion N.

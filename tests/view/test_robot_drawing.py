@@ -53,7 +53,7 @@ def test_every_link_is_drawn_as_a_convex_outline_inside_the_picture(name):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_simplified_outline_deviates_from_the_convex_hull_by_less_than_the_tolerance(seed):
+def test_simplified_link_outline_deviates_from_the_convex_hull_by_less_than_the_tolerance(seed):
     points = np.random.default_rng(seed).normal(300, [80, 20], (500, 2)).round(1)
     hull = ConvexHull(points)
     outline = corners(ET.fromstring(_outline(points, (0.5, 0.5, 0.5))))
