@@ -133,7 +133,7 @@ BAD = [
     ),
     (
         {"stabilization": "independent", "independent": ("elbow",)},
-        "unknown joint 'elbow' to be independent",
+        "unknown independent joint 'elbow'",
     ),
     (
         {

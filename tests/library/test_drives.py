@@ -755,7 +755,7 @@ BAD = [
     (lambda: Friction(2.0, static=1.0, stribeck=0.1), "needs 0 < coulomb <= static"),
     (lambda: LuGre(2.0, 1.0, 1.0, static=1.0), "static of a LuGre must be at least coulomb"),
     (lambda: plant(Drive("a", 0, CYLINDER)), "a HydraulicCylinder needs a prismatic joint"),
-    (lambda: Drive("a", 0, CYLINDER, Gearbox(2.0)), "which supports only `friction`"),
+    (lambda: Drive("a", 0, CYLINDER, Gearbox(2.0)), "which does not support a gearbox"),
     (lambda: replace(CYLINDER, tank=3e7), "must be above the tank pressure"),
     (lambda: DCMotor(0.0, 1.0, 1.0), "R of a DCMotor must be positive"),
     (lambda: plant(Drive("a", "elbow", DC)), "element 'a': model 'disc' has no joint 'elbow'"),

@@ -82,7 +82,7 @@ def test_loop_assembly_does_not_move_fixed_joints():
     with pytest.raises(
         ValueError,
         match=(
-            r"unknown joint 'support' to be held fixed in model '.*'; expected one of "
+            r"unknown fixed joint 'support' in model '.*'; expected one of "
             r"joint1, joint2, joint3"
         ),
     ):

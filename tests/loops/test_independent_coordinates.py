@@ -207,7 +207,7 @@ def test_invalid_choices_of_coordinates_are_rejected():
         joint_coordinates(model, q, [0])
     with pytest.raises(ValueError, match="are dependent in this configuration"):
         joint_coordinates(model, q, [0, 1, 4])  # the three joints of one loop
-    with pytest.raises(ValueError, match="unknown joint 'motor' to be independent"):
+    with pytest.raises(ValueError, match="unknown independent joint 'motor'"):
         joint_coordinates(model, q, ["motor"])
 
 

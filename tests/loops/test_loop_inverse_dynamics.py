@@ -240,7 +240,7 @@ def test_loop_inverse_dynamics_rejects_trees_and_invalid_actuators():
     with pytest.raises(
         ValueError,
         match=(
-            r"unknown joint 'motor' to be actuated in model 'four-bar'; expected one of "
+            r"unknown actuated joint 'motor' in model 'four-bar'; expected one of "
             r"joint1, joint2, joint3, or 0 .. 2"
         ),
     ):

@@ -146,7 +146,7 @@ def test_transmission_actuators_are_equal_after_a_round_trip_through_json(tmp_pa
     ("text", "message"),
     [
         (ros1("HarmonicTransmission"), "its type is 'HarmonicTransmission', not Simple"),
-        (SIMPLE.format(1, "", "elbow", "", ""), "joint 'elbow' does not exist or has not one"),
+        (SIMPLE.format(1, "", "elbow", "", ""), "joint 'elbow' is missing, or has"),
         (
             SIMPLE.format(1, "", "joint1", "", "") + "\n" + SIMPLE.format(2, "", "joint1", "", ""),
             "the transmission in line 13 already drives joint 'joint1'",

@@ -481,13 +481,14 @@ class Drive:
         if isinstance(self.joint, JointSum) and self.follower is not None:
             raise ValueError(f"{whose} acts on a JointSum, which does not support a follower")
         if self.elasticity is None and self.gearbox.backlash is not None:
-            raise ValueError(f"{whose} has backlash and needs an elasticity for its teeth")
+            raise ValueError(f"{whose} has backlash and needs an elasticity")
         if self.motor.is_linear and (
             self.gearbox != Gearbox()
             or any((self.servo, self.elasticity, self.motor_friction, self.current_loop))
         ):
             raise ValueError(
-                f"{whose} has a {motor}, which supports only `friction` among the other parts"
+                f"{whose} has a {motor}, which does not support a gearbox, a servo, an "
+                "elasticity, motor friction or a current loop"
             )
         electric = self.motor.supports_current_loop
         if self.current_loop is not None and not electric:

@@ -203,7 +203,7 @@ def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list
     Args:
         tree: Model with the joints.
         joints: Joint names or indices.
-        purpose: Purpose of the joints, for the error message.
+        purpose: Adjective for the joints in the error message, such as actuated.
 
     Raises:
         ValueError: A joint is unknown.
@@ -213,7 +213,7 @@ def joint_numbers(tree: Tree, joints: Iterable[str | int], purpose: str) -> list
         known = joint in tree.joint_names if isinstance(joint, str) else 0 <= joint < tree.nb
         if not known:
             raise ValueError(
-                f"unknown joint {joint!r} to be {purpose} in model '{tree.name}'; expected one "
+                f"unknown {purpose} joint {joint!r} in model '{tree.name}'; expected one "
                 f"of {', '.join(tree.joint_names)}, or 0 .. {tree.nb - 1}"
             )
         numbers.append(tree.joint_names.index(joint) if isinstance(joint, str) else int(joint))

@@ -85,7 +85,7 @@ def _reason_to_ignore(
         return f"it has {len(actuators)} actuators and {len(of)} joints; {needed} of each"
     for joint in map(_name, of):
         if joint not in joints or joints[joint].joint.nv != 1:
-            return f"joint '{joint}' does not exist or has not one degree of freedom"
+            return f"joint '{joint}' is missing, or has more or fewer than one degree of freedom"
         if joint in driven:
             return f"the transmission in line {driven[joint]} already drives joint '{joint}'"
     if len({_name(joint) for joint in of}) < count:

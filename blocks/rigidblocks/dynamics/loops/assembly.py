@@ -141,7 +141,7 @@ def assemble(
     if not model.has_constraints:
         return guess
     tree = cut_tree(model)
-    fixed_columns = velocity_columns(model, fixed, "held fixed")
+    fixed_columns = velocity_columns(model, fixed, "fixed")
     free = np.setdiff1d(np.arange(tree.nv), fixed_columns)
     q = cut_state(model, guess, np.zeros(model.nv))[0]
     q = normalize_quaternions(model, _minimize_misfit(model, tree, q, free, iterations)[: model.nq])
