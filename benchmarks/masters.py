@@ -23,9 +23,9 @@ from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, p
 from rigidblocks.cosim.masters.c_loop_tables import Entry, Loop, Wire
 from rigidblocks.cosim.masters.masters import CoSimulation, master_of
 from rigidblocks.cosim.masters.network import Instances
-from rigidblocks.cosim.masters.run_plan import Grid
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.recording import Recording, RecordOptions
+from rigidblocks.cosim.run_options import Grid
 from rigidblocks.tracing.compiler import shared_library
 
 HERE = Path(__file__).parent

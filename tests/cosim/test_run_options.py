@@ -5,7 +5,7 @@ import inspect
 import pytest
 
 from rigidblocks import PDController, System, export_fmu, prepare, simulate
-from rigidblocks.cosim.masters.run_plan import DEFAULTS, PrepareOptions, RunOptions
+from rigidblocks.cosim.run_options import DEFAULTS, PrepareOptions, RunOptions
 from rigidblocks.fmi.export import ExportOptions
 
 

@@ -13,7 +13,7 @@ from any_models import DAHLQUIST, Variable, any_fmu
 from fmi1_fmus import Model, fmi1_fmu
 from fmi1_fmus import Variable as Variable1
 from rigidblocks import System, export_fmu, prepare, simulate
-from rigidblocks.cosim.masters.run_plan import communication_points
+from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.library import Integrator
 
 ME, CS = "model exchange", "co-simulation"

@@ -22,14 +22,10 @@ from rigidblocks.block.port import numbers_of
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.masters.run_plan import (
-    check_names,
-    check_numbers,
-    communication_points,
-    make_plan,
-)
+from rigidblocks.cosim.masters.run_plan import make_plan
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import check_names, check_numbers, communication_points
 from rigidblocks.kernels.compiled_stepper import check_traced, steps_header
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiled_functions import lane_count, lane_library, run_in_threads

@@ -33,8 +33,8 @@ from rigidblocks.contact.event_driven.contact_mode import (
 )
 from rigidblocks.contact.event_driven.impact import Impact, impact
 from rigidblocks.contact.event_driven.unilateral_constraints import AnyContact, JointLimit
-from rigidblocks.cosim.masters.run_plan import communication_points
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.dynamics.forward import aba
 from rigidblocks.kernels.traced_evaluator import numpy_evaluator
 from rigidblocks.library.common_ports import motion_states

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.integrators import RK4, Integrator, integrate
-from rigidblocks.cosim.masters.run_plan import communication_points
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.dynamics.loops.independent_coordinates import (
     LinearCoordinates,
     coordinate_condition,

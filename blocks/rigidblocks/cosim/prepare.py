@@ -29,18 +29,17 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.masters import Master, master_of
 from rigidblocks.cosim.masters.network import Network, error_text
-from rigidblocks.cosim.masters.run_plan import (
-    Plan,
+from rigidblocks.cosim.masters.run_plan import Plan, make_plan
+from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import (
     PrepareOptions,
     add_defaults,
     check_names,
     check_numbers,
     check_path,
     communication_points,
-    make_plan,
 )
-from rigidblocks.cosim.results.recording import RecordOptions, check_finite, select_ports
-from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import (
     Watcher,

@@ -32,21 +32,20 @@ from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.masters import Master, master_of
 from rigidblocks.cosim.masters.network import Network, error_text
 from rigidblocks.cosim.masters.real_time_pacing import Pace, StepTiming
-from rigidblocks.cosim.masters.run_plan import (
+from rigidblocks.cosim.masters.run_plan import Plan, make_plan
+from rigidblocks.cosim.results import result_files as files
+from rigidblocks.cosim.results.recording import Recording, RecordOptions
+from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import (
     CATCH_UP,
     Grid,
-    Plan,
     RunOptions,
     add_defaults,
     check_names,
     check_numbers,
     check_path,
     communication_points,
-    make_plan,
 )
-from rigidblocks.cosim.results import result_files as files
-from rigidblocks.cosim.results.recording import Recording, RecordOptions
-from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.signal_handling import Interrupts
 from rigidblocks.spatial.spatial import Array

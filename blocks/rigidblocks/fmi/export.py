@@ -15,12 +15,7 @@ from rigidblocks.block.block import Block
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.masters.run_plan import (
-    DEFAULTS,
-    IntegrationOptions,
-    add_defaults,
-    check_numbers,
-)
+from rigidblocks.cosim.run_options import DEFAULTS, IntegrationOptions, add_defaults, check_numbers
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.model_description import Metadata
 from rigidblocks.fmi.native_fmu import model_identifier, native_fmu

@@ -19,16 +19,11 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.masters.network import Network
 from rigidblocks.cosim.masters.real_time_pacing import StepTiming
-from rigidblocks.cosim.masters.run_plan import (
-    Plan,
-    check_numbers,
-    check_path,
-    communication_points,
-    make_plan,
-)
+from rigidblocks.cosim.masters.run_plan import Plan, make_plan
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.recording import RecordOptions
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import check_numbers, check_path, communication_points
 from rigidblocks.cosim.simulate import execute_run
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.slow_operation_log import log_if_slow

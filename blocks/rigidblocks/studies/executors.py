@@ -46,10 +46,10 @@ from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.remote_fmu import RemoteFile
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.run_plan import communication_points
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.cosim.signal_handling import exit_with_parent
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design

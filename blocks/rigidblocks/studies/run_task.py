@@ -10,10 +10,10 @@ import numpy as np
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.run_plan import check_numbers, communication_points
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.cosim.run_options import check_numbers, communication_points
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design

@@ -31,10 +31,10 @@ from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.graph.fmu_file import absolute_path
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.run_plan import PrepareOptions, check_path
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.provenance import start_content, system_content
 from rigidblocks.cosim.results.result_files import real_target, reserve, temporary_folder
+from rigidblocks.cosim.run_options import PrepareOptions, check_path
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import is_live_stream
 from rigidblocks.kernels.block_digest import content_digest

@@ -14,8 +14,8 @@ from rigidblocks.cosim.batch_simulation import Batch
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.part import select_all, select_elements, split_name
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.masters.run_plan import check_names, check_numbers
 from rigidblocks.cosim.results.recording import select_ports
+from rigidblocks.cosim.run_options import check_names, check_numbers
 from rigidblocks.spatial.spatial import Array
 
 Signals = Mapping[str, Array]  # arrays (n, *shape) by name

@@ -9,7 +9,7 @@ from math import isfinite
 import numpy as np
 
 from rigidblocks.cosim.masters.network import Network
-from rigidblocks.cosim.masters.run_plan import CATCH_UP, SKIP, STOP
+from rigidblocks.cosim.run_options import CATCH_UP, SKIP, STOP
 
 OVERRUNS = (CATCH_UP, SKIP, STOP)
 SPIN = 200e-6  # busy waiting before a step is due [s], because sleep ends late (found by trial)

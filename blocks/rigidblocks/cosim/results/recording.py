@@ -15,7 +15,6 @@ import numpy as np
 from rigidblocks.block.block import Port
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.wiring import Wiring
-from rigidblocks.cosim.masters.run_plan import Grid
 from rigidblocks.cosim.results.arrow_log import LoggedValues, LogWriter
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.results.result_files import (
@@ -23,6 +22,7 @@ from rigidblocks.cosim.results.result_files import (
     real_target,
     reserve,
 )
+from rigidblocks.cosim.run_options import Grid
 from rigidblocks.spatial.spatial import Array
 
 _CHUNK = 1 << 20  # maximum size of a chunk of samples [bytes]

@@ -22,7 +22,7 @@ from rigidblocks.cosim.graph.fused_system import ORDERS
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Connection
-from rigidblocks.cosim.masters.run_plan import communication_points
+from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.fmi.archive import write_archive
 from rigidblocks.fmi.export import export_fmu
 from rigidblocks.fmi.ssp.package import DESCRIPTION
