@@ -336,11 +336,11 @@ def test_invalid_rigid_contact_arguments_are_rejected():
         contact_matrix(model, q, [PointContact(0, UP, UP), PointContact(3, UP, UP)])
     with pytest.raises(
         ValueError,
-        match="limits joint joint1 of model 'brick' with 6 degrees of freedom; a limit needs",
+        match="is a limit of joint joint1 of model 'brick', which has 6 degrees of freedom",
     ):
         contact_matrix(model, q, [JointLimit(0, 0.0)])
     with pytest.raises(
-        ValueError, match=r"contact 0 limits unknown joint 4; model 'brick' has joints 0"
+        ValueError, match=r"contact 0 is a limit of the unknown joint 4; model 'brick' has joints 0"
     ):
         contact_matrix(model, q, [JointLimit(4, 0.0)])
     with pytest.raises(ValueError, match="does not support friction"):

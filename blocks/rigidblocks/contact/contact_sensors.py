@@ -89,7 +89,7 @@ class SensorTables:
             if common := set(one) & set(other):
                 raise ValueError(
                     f"the two sides of sensor '{sensor.name}' have {len(common)} shapes in common; "
-                    "each shape must be on one side"
+                    "each shape may be on only one side"
                 )
             ground = (HeightField, TriangleMesh)
             if sensor.distance and any(isinstance(self._rows[k][1], ground) for k in other):

@@ -195,7 +195,7 @@ def placement(at: Placement, name: str) -> Transform:
         ValueError: The position or transform is invalid.
     """
     X = at if isinstance(at, Transform) else xlt(np.asarray(at, dtype=float))
-    check_frame(X, f"the place of '{name}'")
+    check_frame(X, f"the position `at` of '{name}'")
     return X
 
 
@@ -240,11 +240,11 @@ def moved_model(model: Model, q: Array, X: Transform) -> tuple[Model, Array]:
     floating bases in q.
 
     Raises:
-            ValueError: The model has cable constraints.
+        ValueError: The model has cable constraints.
     """
     if model.strings:
         raise ValueError(
-            f"model '{model.name}' has string constraints, which rigid contact does not support"
+            f"model '{model.name}' has cable constraints, which a world does not support"
         )
     Xtree, q = list(model.Xtree), q.copy()
     for i, (p, joint) in enumerate(zip(model.parent, model.joint, strict=True)):

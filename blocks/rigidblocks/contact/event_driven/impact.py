@@ -163,7 +163,7 @@ def collision_with_friction(
     """
     _check_restitution(e)
     if isinstance(mu, float | int) and not mu >= 0:
-        raise ValueError(f"mu of a collision must not be negative, not {mu}")
+        raise ValueError(f"mu of a collision must be at least 0, not {mu}")
     N = np.asarray(N)[:, [2, 0, 1]]
     # the package's order (z, x, y): M = N^T (I1^-1 + I2^-1) N, w = N^T (v2 - v1)
     M, columns = _mobility(I1, I2, N)

@@ -166,14 +166,14 @@ def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
         if isinstance(contact, JointLimit):
             if not 0 <= contact.joint < model.nb:
                 raise ValueError(
-                    f"contact {i} limits unknown joint {contact.joint}; model '{model.name}' has "
-                    f"joints 0 .. {model.nb - 1}"
+                    f"contact {i} is a limit of the unknown joint {contact.joint}; "
+                    f"model '{model.name}' has joints 0 .. {model.nb - 1}"
                 )
             if (nv := model.joint[contact.joint].nv) != 1:
                 name = model.joint_names[contact.joint]
                 raise ValueError(
-                    f"contact {i} limits joint {name} of model '{model.name}' with {nv} degrees "
-                    "of freedom; a limit needs a joint with one degree of freedom"
+                    f"contact {i} is a limit of joint {name} of model '{model.name}', which has "
+                    f"{nv} degrees of freedom; a joint limit needs exactly one"
                 )
         elif bad := [b for b in (contact.successor, contact.predecessor) if not -1 <= b < model.nb]:
             raise ValueError(
