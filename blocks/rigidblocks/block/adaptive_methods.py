@@ -1,7 +1,8 @@
-"""Integration methods with error control, their step memory, and the switch between methods.
+"""Integration methods with error control, step memory, and switches between methods.
 
-An `Adaptive` method chooses the size of its inner steps from an error estimate. The state of the
-step size controller is a segment of the block memory with the variables `STEP_PORTS`.
+An `Adaptive` method chooses the size of its inner steps from an error estimate. The step memory, a
+segment of the block memory with the variables `STEP_PORTS`, contains the state of the step size
+controller.
 """
 
 import logging
@@ -319,8 +320,8 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
 def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
     """Switch between the two implicit methods to minimize the cost per simulated second.
 
-    The function adds up the costs of the steps in a window. After 3 to 64 windows, the function
-    tries the other implicit method for the length of a window. If the cost of the other method is
+    The function adds up the costs of the steps in a window. After a number of windows (3 to 64),
+    the function tries the other implicit method for one window. If the cost of the other method is
     higher, the trial ends after this window, and the number of windows until the next trial
     doubles. In the long term, trials therefore take at most 1/64 of the computing time.
 

@@ -1,4 +1,4 @@
-"""Communication step with inner steps of variable size, and their error control.
+"""Communication step with error-controlled inner steps of variable size.
 
 In each inner step, the stepper
 
@@ -133,7 +133,7 @@ def _error_power(error: float, method: float) -> float:
     """Return the power err^k of an error, with the exponent k for the step size controller.
 
     k is 1/8 for the explicit pair, 3/16 for the Rosenbrock pair and 5/32 for collocation. The
-    function uses only square roots, because their rounding is identical on all platforms.
+    function uses only square roots, whose rounding is identical on all platforms.
     """
     q = np.sqrt(np.sqrt(error))
     power = np.sqrt(q)
@@ -375,7 +375,7 @@ class TrialStepper:
         return self.evaluator.derivative(assign(assign(m, 0, t), self.x, x))
 
     def project(self, start: StepStart, t_end: float, y: Array) -> tuple[float, Array]:
-        """Project the states at the end of a step onto their constraints.
+        """Project the states at the end of a step onto the constraints of the block.
 
         Args:
             start: Start of the step.
@@ -401,7 +401,7 @@ class TrialStepper:
     def _stage_rates(
         self, start: StepStart, h: float, method: Integrator, k: list[Array]
     ) -> list[Array]:
-        """Append all stage derivatives after the first to the list k, and return the list.
+        """Append the stage derivatives k_2, k_3, ... to the list k, and return the list.
 
         k_i = f(t + c_i h, x + h sum_j a_ij k_j)
         """
@@ -416,7 +416,7 @@ class TrialStepper:
 class CommunicationStep(NamedTuple):
     """Start, length and end of a communication step [s].
 
-    `length` is a separate field, because end - start has a rounding error.
+    `length` is a field, because the difference end - start has a rounding error.
     """
 
     start: float
@@ -464,7 +464,7 @@ class InnerStep:
 
 
 class AdaptiveStepper:
-    """Integrator with error control for the continuous states of a block over communication steps.
+    """Integrator with error control for the continuous states in communication steps.
 
     Args:
         evaluator: Functions of the block.
@@ -545,7 +545,8 @@ class AdaptiveStepper:
     def _step_start(self, m: Array, t: float) -> StepStart:
         """Return the data at the start t [s] of an inner step.
 
-        If the state derivatives at the end of the previous step are stored, they are reused.
+        The function reuses the state derivatives at the end of the previous step if they are
+        stored.
         """
         x = m[self.trial_stepper.x]
         if self.last_rates is None:
@@ -613,8 +614,8 @@ class AdaptiveStepper:
     def _try(self, inner: InnerStep, h: float, t_end: float) -> tuple[TrialStep, float]:
         """Take a trial step of size h [s], and check it for events.
 
-        A discontinuity causes a very large eigenvalue estimate, which does not indicate stiffness.
-        At an event, the function therefore discards the votes of the step.
+        If an event occurs in the step, the function discards the votes of the step, because the
+        eigenvalue estimate at a discontinuity is very large without stiffness.
 
         Returns:
             Trial step, and the size [s] of a shorter step that ends before an event. The size is 0
@@ -703,7 +704,7 @@ class AdaptiveStepper:
         """Return the switching functions g (n,) and h dg/dt (n,) at time t [s] and states x.
 
         h dg/dt is a finite difference along `change`, the state derivatives times h. `direction` is
-        1 at the start of a step, and -1 at its end.
+        1 at the start of a step, and -1 at the end.
         """
         delta, m = direction * SWITCHING_DIFFERENCE, assign(m, 0, t)
         value = self.evaluator.switching_functions(assign(m, self.trial_stepper.x, x))
@@ -755,7 +756,7 @@ class AdaptiveStepper:
     def _assess_implicit_step(self, inner: InnerStep, h: float) -> None:
         """Update the votes for explicit steps after an implicit step of size h [s].
 
-        At the end of a window, compare the costs of the implicit methods.
+        At the end of a window, the function also compares the costs of the implicit methods.
         """
         if self.method.explicit is None:
             return

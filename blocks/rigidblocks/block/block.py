@@ -207,10 +207,10 @@ FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update"
 
 
 def allow_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` with a type hint that lets overriding methods choose their arguments.
+    """Return `function` with a type hint that allows overriding methods with other arguments.
 
-    This decorator is for functions of base classes. The overriding method takes any of the
-    arguments t, x, u and p.
+    This decorator is for functions of base classes. An overriding method takes any of the arguments
+    t, x, u and p.
     """
     return function
 
@@ -354,8 +354,8 @@ class Block(metaclass=HintedType):
         """Return the continuous states after projection onto their constraints, by port name.
 
         An example is the normalization of quaternions. The stepper calls this function at the start
-        and after every inner step. States that the function does not return do not change. The set
-        of returned names must not depend on values.
+        and after every inner step. States that are missing in the result do not change. The set of
+        returned names must not depend on values.
         """
         return {}
 
@@ -363,8 +363,8 @@ class Block(metaclass=HintedType):
     def switching_functions(self) -> Any:
         """Return the switching functions (n,), whose signs select the equations of the block.
 
-        Contact gaps are an example. Adaptive methods end a step at a sign change, so that one set
-        of equations applies in each step. Zero counts as negative. The number n must not depend on
+        Contact gaps are an example. Adaptive methods end a step at a sign change, so one set of
+        equations applies in each step. Zero counts as negative. The number n must not depend on
         values.
         """
         return np.zeros(0)
@@ -395,8 +395,9 @@ class Block(metaclass=HintedType):
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
         """Return the start values of states that follow from other start values, by state name.
 
-        The function evaluates `start_relations`. A start value in `start` has priority over the
-        returned start value.
+        The function evaluates the `start_relations` that depend on a value in `start`. If `start`
+        itself contains the start value of such a state, this value takes precedence over the
+        returned value.
 
         Args:
             start: Start values by port name, of the shape of the port or (n, *shape) for n runs.
@@ -510,7 +511,7 @@ def call(block: Block, function: str, t: Any, x: Record, u: Record, p: Record) -
 
 
 def _add_validation(name: str, function: Callable[..., None]) -> Callable[..., None]:
-    """Return a constructor that calls `function` and then validates the block.
+    """Return a constructor that calls the constructor `function` and then validates the block.
 
     If a subclass overrides the constructor, only the constructor of the subclass validates the
     block. `name` is the name of the constructor, `__init__` or `__post_init__`.

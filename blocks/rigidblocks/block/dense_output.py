@@ -227,7 +227,7 @@ class EventSteps:
     Args:
         method: Adaptive method with an explicit pair. A step is accepted if its error is within the
             tolerance.
-        first: First trial step size [s]. After an event, the stepper continues with its last step
+        first: First trial step size [s]. After an event, the stepper continues with the last step
             size.
         longest: Largest step size [s].
 
@@ -281,7 +281,7 @@ class EventSteps:
         h is the first trial step size [s].
 
         Returns:
-            Size of the accepted step [s], its dense output, and the memory vector at its end.
+            Size of the accepted step [s], dense output of this step, and memory vector at the end.
         """
         memory, shortest = evaluator.memory, _SHORTEST * max(abs(t), abs(end))
         while True:

@@ -202,7 +202,7 @@ def mean_inputs(coefficients: Array, dt: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class PolynomialInputEvaluator(Evaluator):
-    """Evaluator of a block whose inputs follow polynomials of time.
+    """Evaluator of a block whose inputs are polynomials of time.
 
     `c/kernel/integrators.h` implements the same arithmetic in the same order.
 
@@ -210,7 +210,7 @@ class PolynomialInputEvaluator(Evaluator):
         inner: Evaluator of the block.
         coefficients: Input polynomials (MAX_INPUT_ORDER + 1, nu), see `evaluate_inputs`.
         t0: Start time of the polynomials [s].
-        frozen_at: Time at which the inputs are evaluated [s]; None: the time in the memory.
+        frozen_at: Time at which the inputs are evaluated [s]; None: the time in the memory vector.
     """
 
     inner: Evaluator

@@ -48,8 +48,8 @@ class BlockInC(Block):
     def structure(self) -> Block:
         """Return a traceable block with the ports of this block, only for dependency analysis.
 
-        The values of its outputs have no meaning. In this block, all results of the C function
-        depend on all its arguments.
+        The output values have no meaning. Each result of the C function is assumed to depend on all
+        arguments.
         """
 
     def written_text(self) -> str:
@@ -167,8 +167,8 @@ class WrittenBlock(BlockInC):
     def structure(self) -> Block:
         """Return a traceable block with the ports of this block, only for dependency analysis.
 
-        The values of its outputs have no meaning. Each sampled state depends on all states and
-        parameters, and if `reads_at_once` is true, also on all inputs.
+        The output values have no meaning. Each sampled state depends on all states and parameters,
+        and if `reads_at_once` is true, also on all inputs.
         """
         return _Structure(self)
 
@@ -215,7 +215,7 @@ def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
         exported: Argument list and body in C of each exported function, by function name.
 
     Returns:
-        Library with functions that return nothing.
+        Loaded library, whose functions have no return value.
     """
     # imported here because a packaged block needs no compiler
     from rigidblocks.tracing.compiler import shared_library
@@ -363,7 +363,7 @@ class AfterStage(Block):
 class _StageStructure(AfterStage):
     """Variant of a `StagedBlock` for dependency analysis.
 
-    Each result of the C function depends on all its arguments.
+    In this variant, each result of the C function depends on all arguments.
     """
 
     def __init__(self, block: StagedBlock):

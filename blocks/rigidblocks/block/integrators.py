@@ -69,9 +69,9 @@ class Integrator:
         c: Stage times, as fractions of the step.
         a_position: Weights `a` for positions, or None if they equal `a`.
         b_position: Weights `b` for positions, or None if they equal `b`.
-        dense: Coefficients of b_i(delta) = sum_j dense_ij delta^j with j >= 1. The state at
-            t + delta h is x + h sum b_i(delta) k_i. The coefficients of linearly implicit methods
-            are the smallest coefficients that satisfy the order conditions for each delta.
+        dense: Coefficients of b_i(delta) = sum_j dense_ij delta^j with j >= 1. The state at t +
+            delta h is x + h sum b_i(delta) k_i. For linearly implicit methods, the coefficients are
+            the smallest coefficients that satisfy the order conditions for each delta.
         implicit: Coefficients of a linearly implicit method.
         error: Weights of the error estimate h sum error_i k_i. The last stage is at the end of the
             step.

@@ -14,7 +14,7 @@ from rigidblocks.spatial.spatial import Array
 
 
 class Copy(NamedTuple):
-    """Copy operation for consecutive elements from one vector to another.
+    """Operation that copies consecutive elements of one vector to another vector.
 
     Attributes:
         to: Index of the first element in the target vector.
@@ -58,7 +58,7 @@ class Composite(Block):
     """Block that steps other blocks in its sample update.
 
     The steps of the inner blocks need not be traceable. For example, adaptive steps cannot be
-    traced, because their number is not known in advance.
+    traced, because the number of steps depends on values.
     """
 
     @abc.abstractmethod
@@ -84,8 +84,8 @@ class Composite(Block):
     def traced_copy(self) -> Block:
         """Return a copy of this block whose inner blocks evaluate traced functions (graphs).
 
-        A step of the copy needs much less time than a step of this block. The results of the two
-        blocks differ only by rounding errors.
+        Steps of the copy are much faster than steps of this block. The results differ only by
+        rounding errors.
         """
 
     @abc.abstractmethod
@@ -99,7 +99,7 @@ class Composite(Block):
     def structure(self) -> Block:
         """Return a traceable block with the ports and the dependencies of this block.
 
-        The block is only for dependency analysis. The values of its outputs have no meaning.
+        The block is only for dependency analysis. The output values have no meaning.
         """
 
 

@@ -453,7 +453,7 @@ def register_strings(texts: Iterable[str | bytes]) -> None:
 def table_of(texts: Iterable[str | bytes]) -> list[Any]:
     """Return string and binary values as a list for JSON.
 
-    A string remains a string. A binary value becomes a list whose only element is the string of its
+    A string remains a string. A binary value becomes a list with one string, which contains the
     hexadecimal digits.
     """
     return [one if isinstance(one, str) else [one.hex()] for one in dict.fromkeys(texts)]

@@ -260,9 +260,9 @@ class Stages:
         """Return the error estimate of a step to the states y (n,), divided by the tolerance.
 
         The estimate is the difference to a method of order 5, multiplied by the filter (1 - h root
-        J)^-1 with the real eigenvalue `root` of the method. This filter removes fast decaying
-        modes. The function applies the filter only once: a second application would also remove
-        fast oscillations from the estimate, for example of a stiff contact.
+        J)^-1 with the real eigenvalue `root` of the method. This filter removes modes that decay
+        fast. The function applies the filter only once: a second application would also remove fast
+        oscillations from the estimate, for example of a stiff contact.
         """
         e = at.h * self.data.roots[0].real * at.f + _weighted_sum(self.data.error, self.z)
         return self.error_norm(self.real(e), at.x, y)

@@ -4,7 +4,7 @@
     inner_step  returns the continuous states after one step of the integrator
 
 The memory vector contains all data that one step passes to the next. `c/kernel/block_step.h`
-implements the same arithmetic operations in the same order. A stepper uses NumPy or a compiled
+implements the same arithmetic operations in the same order. Steppers use NumPy or a compiled
 kernel, with equal results.
 """
 
@@ -150,10 +150,10 @@ def part_of_step(
 ) -> Array:
     """Return the memory vector after a step from t to `end` [s].
 
-    The step contains no sample instant between t and `end`.
+    No sample instant may lie between t and `end`.
 
-    The sampled states are updated at `end` if `samples` is true. The other arguments are as in
-    `advance`.
+    If `samples` is true, the function updates the sampled states at `end`. The other arguments are
+    as in `advance`.
     """
     inner_steps(end - t, h)  # rejects an infinite step
     m = assign(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
@@ -265,8 +265,8 @@ def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) ->
     """Yield the intervals between sample instants in the communication step from t to t + dt [s].
 
     If the step begins and ends at sample instants, all intervals have equal lengths. If `traced` is
-    true, the number of intervals must not depend on t, so all intervals also have equal lengths.
-    The step must then begin at a sample instant or, if dt is less than the sample time [s], at a
+    true, the number of intervals must not depend on t. All intervals then have equal lengths, too,
+    and the step must begin at a sample instant or, if dt is less than the sample time [s], at a
     multiple of dt.
     """
     end = t + dt
@@ -328,8 +328,8 @@ def _is_at_sample(t: float, sample_time: float) -> bool:
 def _sample_tolerance(periods: Any) -> Any:
     """Return the tolerance, in sample periods, within which a time counts as a sample instant.
 
-    `periods` is the time, divided by the sample time. The tolerance allows for tools that compute
-    the time as a sum of rounded steps. A sum of 1e7 steps has a relative error of up to about 1e-9.
+    `periods` is the time, divided by the sample time. Some tools compute the time as a sum of
+    rounded steps. A sum of 1e7 steps has a relative error of up to about 1e-9.
     """
     return minimum(1e-6 + 1e-9 * np.abs(periods), 1e-2)
 
@@ -445,17 +445,17 @@ class Stepper(abc.ABC):
     def part(self, m: Array, t: float, end: float, samples: bool) -> None:
         """Take a step from t to `end` [s].
 
-        The step contains no sample instant between t and `end`. The sampled states are updated at
-        `end` if `samples` is true. The memory vector m is changed in place. The function
-        raises the exceptions of `step`.
+        No sample instant may lie between t and `end`. If `samples` is true, the function updates
+        the sampled states at `end`. The function changes the memory vector m in place, and raises
+        the exceptions of `step`.
         """
 
     @abc.abstractmethod
     def follow(self, m: Array, course: Array, t: float, dt: float) -> None:
         """Take a communication step from t to t + dt with inputs that follow polynomials of time.
 
-        After the step, the inputs have the values of the polynomials at t + dt. The function raises
-        the exceptions of `step`.
+        After the step, the inputs in m are the values of the polynomials at t + dt. The function
+        raises the exceptions of `step`.
 
         Args:
             m: Memory vector, changed in place.
@@ -546,7 +546,7 @@ class NumpyStepper(Stepper):
 class CompiledStepper(Stepper):
     """Stepper that calls a compiled C kernel.
 
-    The kernel is specific to the memory layout, the method and the largest inner step.
+    The kernel is valid only for one memory layout, one method and one largest inner step.
 
     Args:
         path: Shared library of the kernel.
@@ -587,7 +587,7 @@ class CompiledStepper(Stepper):
     def sample_step_address(self) -> int:
         """Address of a C step function that updates the sampled states only at the end of the step.
 
-        It has the signature of the function at `step_address`.
+        The signature is the signature of the function at `step_address`.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 

@@ -41,7 +41,7 @@ class SignChange(NamedTuple):
 
 
 def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChange:
-    """Return the first sign change in a step, located on Hermite cubics.
+    """Return the first sign change in a step, located by means of Hermite cubics.
 
     The cubics interpolate the switching functions and their time derivatives at both ends of the
     step.
@@ -126,7 +126,7 @@ class EventApproach:
         self.time_to_event, self.dip_searches, self.crosses = 0.0, 0, False
 
     def limit(self, h: float, start: SwitchingValues, end: SwitchingValues, error: float) -> float:
-        """Return a smaller step size for the next trial, or 0 if the trial step may be accepted.
+        """Return the smaller step size [s] for the next trial, or 0 to accept the trial step.
 
         Args:
             h: Size of the trial step [s].

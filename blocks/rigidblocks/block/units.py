@@ -35,7 +35,7 @@ def unit_text(units: Iterable[str]) -> str:
 
 
 def base_units(unit: str) -> dict[str, int]:
-    """Return the exponents of the SI base units and of rad in a unit, by base unit.
+    """Return the exponents of SI base units and rad in a unit, by the name of the base unit.
 
     For `N.m/rad`, the exponents are kg 1, m 2, s -2 and rad -1. A unit contains at most one `/`;
     all symbols after the `/` are in the denominator.

@@ -90,7 +90,7 @@ def _entries(path: Path, description: Any, names: list[str], dt: float) -> Itera
 def _reason_not_runnable(path: Path, folder: Path, description: Any, names: list[str]) -> str:
     """Return the reason why an unpacked FMU cannot run on this platform, or "" if it can run.
 
-    If the FMU has only sources, the function compiles the sources into `folder`.
+    If the FMU contains only sources, the function compiles these into `folder`.
     """
     if {fmpy.platform, fmpy.platform_tuple} & set(_platforms(names)):  # FMI 2 and FMI 3 names
         return ""

@@ -230,7 +230,7 @@ def _row(port: Port) -> str:
 def _numbers(values: Array) -> str:
     """Return values as text for a table cell.
 
-    More than `FEW` equal values are abbreviated, for example to "0 each".
+    If more than `FEW` values are all equal, the text is, for example, "0 each".
     """
     texts = [f"{value:.6g}" for value in values]
     return f"{texts[0]} each" if len(texts) > FEW and len(set(texts)) == 1 else ", ".join(texts)
@@ -239,7 +239,7 @@ def _numbers(values: Array) -> str:
 def _range(port: Port) -> str:
     """Return the bounds of a port as text for a table cell.
 
-    If the elements of the port have different bounds, commas separate the bounds.
+    If the elements of the port have different bounds, the text lists the bounds of all elements.
     """
     bounds = zip(np.ravel(port.min).tolist(), np.ravel(port.max).tolist(), strict=True)
     texts = dict.fromkeys(f"{low:.6g} to {high:.6g}" for low, high in bounds)

@@ -279,7 +279,7 @@ def _block_of(
 def _object_script(defaults: _BlockDefaults, folder: Path, changes: Mapping[str, Any]) -> Script:
     """Write an FMU script for a block to `folder`, and return its content.
 
-    `changes` contains the export options that replace the default options of the block.
+    `changes` contains the export options that replace `defaults`.
     """
     given = {key: value for key, value in changes.items() if value is not None}
     name = model_identifier(given.pop("name", type(defaults.block).__name__))

@@ -163,7 +163,7 @@ class Feature(NamedTuple):
         text: Name of the feature.
         test: Predicate that is True if an FMU has the feature.
         fmi: First major FMI version that defines the feature.
-        of: Interface type to which the feature belongs, or None for all interface types.
+        of: Interface type that has the feature, or None for all interface types.
     """
 
     text: str
@@ -292,7 +292,7 @@ class Matrix(NamedTuple):
     """Comparison of the features of an FMU with the feature profiles.
 
     Attributes:
-        support: Presence of each feature in the FMU, by key of `FEATURES`.
+        support: Support of each feature by the FMU, by key of `FEATURES`.
         missing: Missing required features of the FMU, by profile name.
     """
 

@@ -99,7 +99,7 @@ def _files(
 ) -> Iterator[tuple[str, str]]:
     """Write the FMUs of a system to a folder; yield pairs (part name, FMU file name).
 
-    The parts are in evaluation order. Parts that instantiate the same FMU share one file.
+    The pairs are in evaluation order. Parts that instantiate the same FMU share one file.
     """
     for name, part in wiring.parts.items():
         if part.dt not in (None, dt):

@@ -1,8 +1,8 @@
 """FMI 2.0 and FMI 3.0 model descriptions, generated from the variables of a block.
 
-The base class writes the common elements of both FMI versions, and defines the order of all
-elements. Each subclass writes the elements of one version. FMI 2.0 has one scalar variable per
-element of a port, FMI 3.0 has one array variable per port.
+The base class `_Writer` writes the elements that both FMI versions have, and defines the order of
+all elements. Each subclass writes the elements of one version. In FMI 2.0, each element of a port
+is a scalar variable; in FMI 3.0, each port is an array variable.
 """
 
 import hashlib
@@ -93,7 +93,7 @@ def model_description(
         variables: Variables of the block.
         identifier: Model name and model identifier.
         content: All other files of the FMU, for the guid.
-        model_exchange: True to also describe model exchange, with the state derivatives and event
+        model_exchange: True to describe also model exchange, with the state derivatives and event
             indicators.
         metadata: Author, version and other attributes.
         xcp: Address of the XCP server of the FMU.
@@ -295,8 +295,8 @@ class _Writer3(_Writer):
     """Writer of FMI 3.0 model descriptions, with one array variable for each port.
 
     A structural parameter sets the last dimension of resizable arrays. If `clock` is given, a clock
-    of this type triggers the samples. The clocked variables are the sampled states and the discrete
-    inputs and outputs (`Variables.sampled_elements`).
+    of this type triggers the samples of the block. The clocked variables are the sampled states and
+    the discrete inputs and outputs (`Variables.sampled_elements`).
     """
 
     inner_step: float | None = None
@@ -505,8 +505,8 @@ ARRAY_SIZE = "array_size"  # name of the structural parameter of resizable array
 class _ScheduledWriter(_Writer3):
     """Writer of FMI 3.0 model descriptions for scheduled execution, with one periodic clock.
 
-    The variables change only when the clock ticks. State derivatives and event indicators are not
-    variables.
+    Variables change only when the clock ticks. The description contains no state derivatives and no
+    event indicators.
     """
 
     interval: float = field(kw_only=True)

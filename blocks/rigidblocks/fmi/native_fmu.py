@@ -132,9 +132,9 @@ def binaries(
     """Build the shared libraries of an FMU.
 
     If `platforms` is None, the C compiler of this machine builds one library for this machine.
-    Otherwise ziglang builds the libraries of all given platforms in parallel. FMI 2.0 importers
-    search the folder darwin64 on both Mac architectures. If the libraries of both architectures are
-    built, a universal library in darwin64 combines them.
+    Otherwise ziglang builds the libraries of all platforms in parallel. On both Mac architectures,
+    FMI 2.0 importers search the folder darwin64. For FMI 2.0, a universal library combines the
+    libraries of both architectures.
 
     Args:
         sources: Text of the C sources by file name.
@@ -240,7 +240,7 @@ def _this_platform() -> Platform:
 
 @dataclass(frozen=True)
 class Runtime:
-    """C source files of native FMUs of an FMI version.
+    """C source files of native FMUs for one FMI version.
 
     Attributes:
         main: Name of the source file to compile.
@@ -425,8 +425,8 @@ def fmu_sources(
 ) -> tuple[str, Mapping[str, str]]:
     """Return the text of modelDescription.xml and the C sources of a native FMU.
 
-    The model description and the header fmu.h contain the guid, which is a digest of the model
-    description and of the other sources.
+    The model description and the header fmu.h contain the guid: a digest of the model description
+    and all other sources.
 
     Args:
         variables: Variables of the block.
@@ -535,7 +535,7 @@ def _generated_texts(
 def _check_interval(
     interval: float, variables: Variables, fmi: int, xcp: XcpAddress | None
 ) -> None:
-    """Raise ValueError if the export does not support scheduled execution with these options.
+    """Raise ValueError if the options exclude scheduled execution.
 
     `interval` is the clock interval [s].
     """
@@ -552,7 +552,7 @@ def _check_interval(
 def _check_clock(
     clock: str, variables: Variables, fmi: int, xcp: XcpAddress | None, interval: float | None
 ) -> None:
-    """Raise ValueError if the export does not support a clock that triggers the block's samples.
+    """Raise ValueError if the block or the options exclude a clock that triggers the samples.
 
     `interval` is the clock interval for scheduled execution [s], or None.
     """
@@ -727,9 +727,9 @@ def _dependent_start_lines(memory: Memory) -> Iterator[str]:
 
 
 def _lengths(variables: Variables) -> list[int]:
-    """Return the length of the array variable that begins at each variable index.
+    """Return, for each variable index, the length of the array variable that begins there.
 
-    The length is 0 if no array variable begins at the index.
+    The length is 0 if no array variable begins at an index.
     """
     sizes = {array.reference: len(array.elements) for array in array_variables(variables)}
     every = (*variables.all, *variables.rates, *variables.indicators)

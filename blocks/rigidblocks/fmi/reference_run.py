@@ -39,8 +39,7 @@ class _EvaluationLimitError(Exception):
 class _LimitedEvaluator(TracedEvaluator):
     """Evaluator that raises _EvaluationLimitError after `MOST_RATES` derivative evaluations.
 
-    The limit of a `StagedBlock` is `MOST_RATES` / 10, because its evaluation in Python takes more
-    time.
+    For a `StagedBlock`, which Python evaluates more slowly, the limit is `MOST_RATES` / 10.
     """
 
     inner: TracedEvaluator
@@ -90,9 +89,8 @@ class ReferenceRun:
     def dt(self) -> float:
         """Communication step of the run [s].
 
-        The default is the shorter of 10 ms and 100 inner steps. The communication step is reduced
-        if the run would otherwise have fewer than ten steps. For a sampled block, the communication
-        step is a multiple of the sample time.
+        The step is the shorter of 10 ms and 100 inner steps, but short enough for a run of at least
+        ten steps. For a sampled block, it is a multiple of the sample time.
         """
         return self._run[0]
 

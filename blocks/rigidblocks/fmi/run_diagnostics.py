@@ -23,7 +23,7 @@ def condition_places(memory: Memory) -> Iterator[tuple[int, int]]:
 
 
 def step_places(memory: Memory) -> Iterator[dict[str, int]]:
-    """Yield a dictionary for each integrator: the memory indices of its step counters.
+    """Yield the memory indices of the step counters of each integrator, as a dictionary.
 
     The keys are the counter names in `STEPS`.
     """
@@ -119,7 +119,7 @@ def _initial_singularity() -> dict[str, float]:
     """Return the initial singularity data of a kinematic loop.
 
     `least` is the minimum condition number of the run, `rank` the maximum rank, and `reported` the
-    last reported condition number. `largest` is the maximum condition number of the run near
-    singular configurations, and `t` is its time [s].
+    last reported condition number. `largest` is the maximum condition number in the current region
+    near a singular configuration, and `t` is the time of this maximum [s].
     """
     return {"least": inf, "rank": 0.0, "largest": 0.0, "t": 0.0, "reported": 0.0}

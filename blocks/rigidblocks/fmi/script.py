@@ -93,9 +93,9 @@ def _release_interpreter(folder: Path) -> None:
     """Release the interpreter object of a Python FMU's library before the process ends.
 
     pythonfmu 0.7 releases this object twice when it unloads the library. The second release writes
-    into freed memory, which can crash the process at its end. The running instance has its
-    own reference to the interpreter. On Windows the function does nothing, because the library may
-    own the interpreter.
+    into freed memory and can crash the process at its end. The running instance has its own
+    reference to the interpreter. On Windows the function does nothing, because the library may own
+    the interpreter.
 
     Args:
         folder: Folder of the unpacked FMU.
@@ -156,7 +156,7 @@ class Script:
     extra_files: Mapping[str, bytes]
 
     def module_name(self, salt: str) -> str:
-        """Return a unique module name with the script's stem and a digest.
+        """Return a unique module name: the file stem of the script and a digest.
 
         The digest depends on the text of the script and on `salt`.
         """
@@ -276,7 +276,7 @@ def object_script(folder: Path, name: str, source: Any, options: Mapping[str, An
         Content of the script.
 
     Raises:
-        ValueError: `source` cannot be imported in another program.
+        ValueError: Another program cannot load the pickled `source`.
     """
     try:
         data = pickle.dumps((source, dict(options)), _PROTOCOL)

@@ -43,10 +43,10 @@ LAYOUT = "layout.json"  # path of the list of variables in the resources of the 
 class BlockSlave(Fmi2Slave):
     """FMI 2.0 co-simulation slave of a block.
 
-    A value reference is an index of the memory vector of the block. A script defines one subclass,
-    whose `__init__` selects the block. The compiled kernel in the resources of the FMU executes the
-    steps. If the FMU has no kernel for the platform, NumPy code executes the steps. A log message
-    reports the selected implementation.
+    A value reference is an index of the memory vector of the block. The script of an FMU defines
+    one subclass, whose `__init__` selects the block. The compiled kernel in the resources of the
+    FMU executes the steps. If the FMU has no kernel for the platform, NumPy code executes the
+    steps. A log message reports the selected implementation.
 
     pythonfmu converts an exception in any callback to fmi2Fatal, and supports fmi2Discard only for
     `do_step`. An instantiated slave therefore raises no exceptions. For an invalid request, such as
@@ -230,7 +230,7 @@ class BlockSlave(Fmi2Slave):
         """Return the values of variables by value reference.
 
         The value of an unknown value reference is NaN, and the slave logs an error. If the
-        initialization fails, computed values are NaN.
+        initialization has failed, all computed values are NaN.
         """
         if not self._known.issuperset(vrs):
             self._say(

@@ -24,8 +24,8 @@ _STRUCTURED = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 class Variable:
     """Scalar FMI variable of a block.
 
-    `index` is both the value reference and the index in the memory vector. The indices of the state
-    derivatives and event indicators follow the indices of the memory vector.
+    `index` is the value reference. For elements of the memory vector, it is also the memory index;
+    the state derivatives and event indicators have higher indices.
     """
 
     name: str
@@ -249,7 +249,7 @@ class Variables:
 
         An output is continuous if it depends on the time, on a continuous state or on a continuous
         input. An input is continuous if a state derivative, an event indicator or a continuous
-        output depends on it. If one element of a port is continuous, all its elements are
+        output depends on it. If one element of a port is continuous, all elements of the port are
         continuous. All other inputs and outputs are discrete.
         """
         memory = self.memory

@@ -44,8 +44,8 @@ def elements_of(ports: Iterable[Port], slices: Mapping[str, slice]) -> Iterator[
 def period(dt: float) -> tuple[int, int]:
     """Return the pair (n, unit) that encodes the period dt [s] of an XCP event.
 
-    The encoded period is n 10^(unit - 9) s. The pair is (0, 0) if dt is 0, or if XCP cannot
-    represent dt.
+    It encodes the period n 10^(unit - 9) s. If dt is 0 or XCP cannot represent dt, the pair is (0,
+    0).
     """
     for unit in reversed(range(len(_UNITS))):
         n = dt * 10 ** (9 - unit)

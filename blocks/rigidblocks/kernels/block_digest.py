@@ -55,8 +55,8 @@ class _UnknownError(Exception):
 def fingerprint(*things: Any) -> str | None:
     """Return the fingerprint of objects as a hex string.
 
-    The result is None if an object runs code outside this package. It is also None if a source file
-    of the package has changed since it was loaded.
+    The result is None if an object runs code outside this package, or if a source file of the
+    package has changed since the package was loaded.
     """
     sources = _sources()
     if sources is None:
@@ -111,7 +111,8 @@ def content_digest(*things: Any) -> str:
 def package_digest() -> str:
     """Return the digest of this package and of the versions of its dependencies.
 
-    If a source file has changed since it was loaded, the digest is valid only in this process.
+    If a source file has changed since the package was loaded, the digest is valid only in this
+    process.
     """
     return (_sources() or _HERE).hex()
 
@@ -436,7 +437,7 @@ _last: list[tuple[float, bytes | None]] = []  # time and result of the last sear
 def _sources() -> bytes | None:
     """Return the digest of this package's sources and of the versions of its dependencies.
 
-    The result is None if a source file has changed since it was loaded.
+    The result is None if a source file has changed since the package was loaded.
     """
     now = time.monotonic()
     if not (_last and now - _last[0][0] < INTERVAL):

@@ -76,7 +76,7 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
 
 
 def _casadi_name(text: str) -> str:
-    """Return `text` as a valid name of a CasADi function.
+    """Convert `text` to a valid name of a CasADi function.
 
     The name begins with a letter and does not contain two consecutive underscores.
     """

@@ -107,7 +107,7 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
     """Return the path of the compiled kernel of a block, a shared library.
 
     The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
-    contains only the step for inputs that are polynomials in time. The key of the cache is the
+    contains only the step for inputs that are polynomials in time. The cache key consists of the
     fingerprint of the block, the compiler and the compiler flags. The function traces the block
     only if the cache has no kernel with this key.
     """

@@ -1,8 +1,8 @@
 """Columns of the joint-space inertia matrix and of first and second derivatives of dynamics.
 
 Each column belongs to a velocity variable. Passes over the bodies compute the columns. C code then
-multiplies the columns along the paths of the velocity variables in the tree. It reads these paths
-from C tables (`structure_header`).
+multiplies the columns along the paths of the velocity variables in the tree. C tables contain these
+paths (`structure_header`).
 
 All quantities are in base coordinates. I^c and B^c are the sums of the inertia I and of the
 velocity-product matrix B (`coriolis`) over the bodies of a subtree. A change of variable j changes
@@ -248,7 +248,7 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
     """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
 
-    R . X is the change of the joint force due to the motion change X = [2 dw; da]. R contains only
+    R . X is the change of the joint force due to a change of motion X = [2 dw; da]. R contains only
     the rows of B^T S that multiply dw. The arguments are as in `_force`.
     """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
@@ -257,10 +257,10 @@ def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
 def _joint_changes(
     joint: Joint, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return derivatives of the velocity and acceleration across a joint, in F_s coordinates.
+    """Return derivatives of the joint velocity and joint acceleration, in F_s coordinates.
 
-    The results are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S, each (6, nv), and dS/dq
-    (6, nv nv). The column of S is the first index of the columns of dS/dq. If S is constant, all
+    The results are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S, each (6, nv), and dS/dq (6, nv
+    nv). The columns of dS/dq are ordered by column of S, then by variable. If S is constant, all
     derivatives are exact zeros.
     """
     nv = joint.nv

@@ -1,7 +1,8 @@
 """Graphs of a block for model exchange: event indicators, state derivatives, outputs, tangents.
 
 Between two events, the active branch of a piecewise function does not change. The margin of the
-function is an event indicator. After a sign change, which is an event, the other branch is active.
+function is an event indicator. A sign change of the margin is an event, after which the other
+branch is active.
 
 Tangents are directional derivatives. The generated C header `tangent.h` contains the exact tangents
 of the state derivatives and outputs, and optionally the second derivatives of the outputs.
@@ -171,8 +172,8 @@ class Events:
 def events_header(events: Events) -> str:
     """Return the C header events.h of a block.
 
-    The header contains the number of event indicators. Its functions compute the indicators, and
-    with held branches the state derivatives and outputs.
+    The header contains the number of event indicators, a C function for the indicators, and C
+    functions for the state derivatives and outputs with held branches.
     """
     memory = events.evaluator.memory
     elements = memory_names(memory)
@@ -349,8 +350,8 @@ static inline void tangent(const double *in, double *out)
 class Tangents:
     """Directional derivatives of the state derivatives and outputs of a block.
 
-    The derivatives are with respect to the memory vector. The active branches of piecewise
-    functions do not change.
+    The derivatives are with respect to the memory vector, with unchanged active branches of
+    piecewise functions.
     """
 
     events: Events

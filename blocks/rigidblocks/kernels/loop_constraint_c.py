@@ -171,8 +171,8 @@ def _loop_between(
 ) -> LoopJoint:
     """Return a copy of a loop joint that connects free bodies instead of bodies of the model.
 
-    `end_of_body` maps indices of bodies of the model to indices of free bodies. `frames` contains
-    the results of `_frames`.
+    `end_of_body` maps body indices of the model to free body indices. `frames` contains the results
+    of `_frames`.
     """
     s, p = loop.successor, loop.predecessor
     Xs, Xp = loop.Xs @ frames[s].inverse(), loop.Xp @ frames[p].inverse()
@@ -221,8 +221,8 @@ class _Expressions(NamedTuple):
 class _Part(NamedTuple):
     """Terms of a constraint at one end.
 
-    `rows` is -K^T, and `change` is the transpose of the derivatives of k with respect to the change
-    of the end. `force` is the constraint force on the end.
+    `rows` is -K^T, and `change` is the transposed Jacobian of k with respect to the change of the
+    end. `force` is the constraint force on the end.
     """
 
     end: int

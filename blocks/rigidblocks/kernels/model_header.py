@@ -206,8 +206,8 @@ def model_header(
         evaluator: Traced functions of the block.
         method: Integration method.
         h: Largest inner step [s], positive.
-        in_lanes: True if the functions must return the same bits as functions in SIMD lanes, which
-            contain no loops over the bodies.
+        in_lanes: True if the results must be bitwise equal to the results in SIMD lanes; the
+            functions then contain no loops over the bodies.
         with_start_values: False for a kernel whose caller initializes the memory vector. Blocks
             that differ only in their start values then have the same header.
     """
@@ -290,8 +290,8 @@ def _inner_text(
 ) -> Iterator[str]:
     """Yield the C code of the inner blocks: their functions, initialization and step.
 
-    `starting` lists the indices of the inner blocks in the order of initialization. If it is empty,
-    the code has no initialization.
+    `starting` lists the indices of the inner blocks in the order of initialization. If the list is
+    empty, the code has no initialization.
     """
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)

@@ -84,7 +84,7 @@ class _AfterLoops(RobotPlant):
 class _Structure(_AfterLoops):
     """Variant of a plant for dependency analysis.
 
-    Each joint acceleration depends on all arguments of the forward dynamics.
+    In this variant, each joint acceleration depends on all arguments of the forward dynamics.
     """
 
     def tree_accelerations(

@@ -70,7 +70,7 @@ def check_purity(
 def _compare(port: Port, a: Array, b: Array, tolerance: float, source: str) -> None:
     """Raise ImpureBlockError if the values a and b of a port differ by more than the tolerance.
 
-    `source` describes the origin of a in the error message.
+    `source` is the origin of a in the error message.
     """
     a, b = a.astype(float), b.astype(float)
     with np.errstate(invalid="ignore"):
@@ -93,7 +93,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 class TracedEvaluator(Evaluator):
     """Evaluator that runs the graphs of block functions, with numbers or with traced values.
 
-    The graphs return the values of the functions up to rounding, in less time than the functions.
+    The results are equal up to rounding, and the graphs are faster than the functions.
     """
 
     memory: Memory
@@ -180,7 +180,7 @@ class TracedEvaluator(Evaluator):
         """Return the graph of the last stage of a plant function with loops over the bodies.
 
         Raises:
-            ImpureBlockError: The stages return other values than the function.
+            ImpureBlockError: The stages and the original function return different values.
         """
         assert self.loops is not None
         title = f"{self.memory.name}.{name}"

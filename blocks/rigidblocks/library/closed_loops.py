@@ -191,8 +191,8 @@ class ClosedLoopPlant(JointPlant):
     def states(self) -> tuple[Port, ...]:
         """State ports for the joint motion q (nq,) and qd (nv,), and for the element states.
 
-        If `keep_energy` is True, the plant also has the states energy_due [J] and energy_known.
-        energy_known is 1 if the initial energy is known, and otherwise 0.
+        If `keep_energy` is True, the plant also has the states `energy_due` [J] and `energy_known`,
+        which is 1 if the initial energy is known, and otherwise 0.
         """
         joints = set_nominal_values(
             motion_states(self.model.joint, self.q0, self.qd0), self.nominal
@@ -284,9 +284,9 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q} if self.model.nq > self.model.nv else {}
 
     def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """Correct the loop errors, and return the corrected q (nq,) and qd (nv,).
+        """Return q (nq,) and qd (nv,) with corrected loop errors.
 
-        The method of correction depends on `stabilization`.
+        `stabilization` selects the method of correction.
         """
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
@@ -434,7 +434,7 @@ class CutLoopPlant(Block):
     (nc,) = K qd contains their time derivatives.
 
     The plant holds lam over a step but evaluates K at every stage of the integrator. The constraint
-    forces therefore do no work on motion that keeps the loops closed. `q0` and `qd0` are the
+    forces therefore do no work in a motion that keeps the loops closed. `q0` and `qd0` are the
     initial values, as in `RobotPlant`. The parameter `gravity` defaults to the gravity of the
     model.
 
@@ -581,10 +581,9 @@ class CompliantLoopClosure(Block):
     F opens a loop by F/stiffness. Connect `f_ext` to the plant of the spanning tree,
     RobotPlant(model.spanning_tree, external_wrenches=True).
 
-    For a single constraint, w is the natural frequency, with w^2 = stiffness A. A is the output of
-    `CutLoopPlant`. z = damping A/(2 w) is the damping ratio. Forces that are held over a
-    communication step dt are stable if w dt < min(4 z, 1/z). Without damping, held forces are
-    always unstable.
+    A single constraint has the natural frequency w with w^2 = stiffness A, and the damping ratio z
+    = damping A/(2 w). A is the output of `CutLoopPlant`. Forces that are held over a communication
+    step dt are stable if w dt < min(4 z, 1/z). Without damping, held forces are always unstable.
 
     Raises:
         ValueError: The model has no loops.
@@ -671,8 +670,8 @@ def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, 
 
     Args:
         loop: Loop joint.
-        X0: Transforms from base coordinates to body coordinates; the last element is the base.
-        v: Velocities of the bodies in body coordinates; the last element is the base.
+        X0: Transforms from base coordinates to body coordinates; the last element is for the base.
+        v: Velocities of the bodies in body coordinates; the last element is for the base.
 
     Returns:
         Directions T of the constraint forces; position error delta; velocity of the successor frame

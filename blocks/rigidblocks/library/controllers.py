@@ -30,8 +30,8 @@ class PDController(Block):
     computes tau at its sample instants and holds tau between them. A sampled controller has no
     velocity inputs: de/dt is the backward difference of e, and zero at the first sample.
 
-    The gains `kp` and `kd` have the shape (n,). `prismatic` marks the prismatic joints, which have
-    linear instead of angular units.
+    The gains `kp` and `kd` have the shape (n,). `prismatic` is True for prismatic joints, which
+    have linear instead of angular units.
 
     Raises:
         ValueError: `kp` and `kd` are not vectors of equal length.
@@ -414,13 +414,13 @@ class FeedForward(ModelBasedController):
         tau = rnea(q_ref, qd_ref, qdd_ref)
 
     Add the forces of a feedback controller to tau. If the model has loops, tau contains the forces
-    of the joints in `actuated` (by default all joints) that produce the planned motion (RBDA 8.12):
+    u of the joints in `actuated` (by default all joints), which produce the planned motion (RBDA
+    8.12):
 
         G_u^T u = G^T tau_ID
 
-    u are the forces of the actuated joints, and tau_ID is the result of rnea for the spanning tree.
-    G maps independent velocities yd to the joint velocities, qd = G yd. G_u contains the rows of G
-    for the actuated joints.
+    tau_ID is the result of rnea for the spanning tree. G maps independent velocities yd to the
+    joint velocities, qd = G yd. G_u contains the rows of G for the actuated joints.
 
     If the actuation is redundant, the forces have the smallest sum of squares. The output `missed`
     is the acceleration that the actuators cannot produce, because the mechanism is underactuated or
@@ -505,7 +505,7 @@ def _force_ports(model: Model) -> tuple[Port, ...]:
 def _actuator_outputs(
     model: Model, q: Array, tau: Array, actuated: tuple[str | int, ...] | None
 ) -> dict[str, Any]:
-    """Map the joint forces of the spanning tree to the controller outputs `tau` and `missed`.
+    """Return the outputs `tau` and `missed` for joint forces tau of the spanning tree.
 
     Args:
         model: Model of the robot.

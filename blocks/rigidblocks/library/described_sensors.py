@@ -510,7 +510,7 @@ def _values(numbers: tuple[float, ...], port: Port) -> Array:
 def _saturate(value: Any, sensor: Sensor) -> Any:
     """Limit a sensor value to the cutoff of the sensor.
 
-    As in MuJoCo, the limit also applies to the value -1 of a range sensor without a hit.
+    As in MuJoCo, the limit applies even to the value -1 of a range sensor that hits nothing.
     """
     return clip(value, -sensor.cutoff, sensor.cutoff) if np.isfinite(sensor.cutoff) else value
 

@@ -265,8 +265,8 @@ def statements(
 ) -> Iterator[str]:
     """Yield the C statements of a CasADi function in single-assignment form.
 
-    Each operation is one statement. Repeated divisions by a value become products with its
-    reciprocal.
+    Each operation is one statement. Repeated divisions by the same value become products with the
+    reciprocal of this value.
 
     Args:
         function: CasADi function of a flat vector.
@@ -318,7 +318,7 @@ _AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # unchanged order of 0, 1 or
 
 
 class _Forms:
-    """Generator of C statements in a notation, with a cache of statement templates.
+    """Generator of C statements, with a cache of statement templates.
 
     Args:
         notation: Notation of numbers and operations.

@@ -68,7 +68,7 @@ def lane_count(lanes: int | None) -> int:
 
 
 def lane_flags(lanes: int) -> tuple[str, ...]:
-    """Return the compiler flags for code with a number of SIMD lanes.
+    """Return the compiler flags for code with `lanes` SIMD lanes.
 
     The flags enable the vector instructions of this processor. The results of the compiled code do
     not depend on the flags.
@@ -83,7 +83,7 @@ def lane_flags(lanes: int) -> tuple[str, ...]:
 
 
 def wide_flags() -> tuple[str, ...]:
-    """Return the compiler flags that enable AVX2 vector instructions, or () without AVX2.
+    """Return the compiler flags for AVX2 vector instructions, or () if the CPU lacks AVX2.
 
     The results of the compiled code do not depend on the flags.
     """
@@ -220,8 +220,8 @@ class CompiledBatch:
     def __call__(self, *values: Any, threads: int | None = None) -> Any:
         """Return the outputs of the compiled function for a batch of n arguments.
 
-        The function reads C-contiguous arrays of doubles in place. It first copies other values
-        that NumPy converts to doubles without loss.
+        The function reads C-contiguous arrays of doubles in place. Other values, which NumPy must
+        be able to convert to doubles without loss, are copied first.
 
         Args:
             values: The inputs (n, ...), in the order of `inputs`.
@@ -542,10 +542,9 @@ def compile_function(
 
 
 def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
-    """Return the C code of a shared library for a traced function.
+    """Return the C code of a shared library for a traced function, and the workspace size.
 
-    The library exports the function `call`. The second result is the number of doubles in its
-    workspace.
+    The library exports the function `call`. The workspace size is a number of doubles.
     """
     if isinstance(graph, WrittenFunction):
         text, body, size = graph.text, f"{graph.name}(in, work, out);", graph.work

@@ -63,11 +63,11 @@ def spare_folder() -> Path:
 def cached_library(key: str, build: Callable[[], bytes]) -> Path:
     """Return the path of a library in the cache; build the library if it is not in the cache.
 
-    The function uses a cached library only if its content is unchanged. If the spare folder
-    replaces the cache folder, the function issues a warning once.
+    The function uses a cached library only if the content of the file is unchanged. If the spare
+    folder replaces the cache folder, the function issues one warning.
 
     Args:
-        key: Key of the library, which identifies its sources.
+        key: Key, which identifies the sources of the library.
         build: Function that returns the bytes of the library.
 
     Raises:
@@ -147,7 +147,7 @@ def folder_refusal(folder: Path) -> str | None:
 
 
 class Entry(NamedTuple):
-    """File of a library in the cache.
+    """Library file in the cache.
 
     Attributes:
         path: Path of the file.
@@ -163,8 +163,8 @@ class Entry(NamedTuple):
 def cache_entries(folder: Path) -> Iterator[Entry]:
     """Yield all libraries in a cache folder, including damaged libraries.
 
-    Libraries of earlier versions, whose names have no digest, are not included. `clear_cache` also
-    removes these libraries.
+    The result does not include libraries of earlier versions, whose names have no digest;
+    `clear_cache` removes them, too.
     """
     for path in sorted(folder.glob(f"*-*{_SUFFIX}")):
         with suppress(FileNotFoundError):  # another process is clearing the folder
@@ -337,7 +337,7 @@ class _Piece(NamedTuple):
     """C function that may move to another translation unit.
 
     Attributes:
-        head: Declaration of the function without `static`.
+        head: Head of the function definition without `static`.
         body: Body of the function.
     """
 
@@ -429,7 +429,7 @@ def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piec
 def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
     """Return the code that replaces a piece in its source file.
 
-    The code is the function itself if the piece is in translation unit 0, and otherwise its
+    For a piece in translation unit 0, the code is the function itself, otherwise only a
     declaration.
     """
     if unit_of[piece] == 0:
@@ -669,7 +669,7 @@ def _build_library(
 def _compiler_name(command: tuple[str, ...]) -> str:
     """Return the name of a compiler for messages.
 
-    The result is zig if Python starts the compiler as the module `ziglang`.
+    For the compiler in the Python module `ziglang`, the name is zig.
     """
     return "zig" if command[: len(_ZIG)] == _ZIG else Path(command[0]).name
 

@@ -1,7 +1,7 @@
 """Products with large constant matrices in expression graphs and in C code.
 
-A product y = W x is one call in the graph, and the C code loops over the rows and columns of W. The
-code size therefore depends only on the sizes of x and y, and on the table of the matrix.
+A product y = W x is one call in the graph, and the C code loops over the rows and columns of W.
+Apart from the table of W, the code size therefore depends only on the sizes of x and y.
 """
 
 import hashlib
@@ -134,7 +134,7 @@ class ProductCall(NamedTuple):
 
     Attributes:
         name: Name of the called CasADi function.
-        product: Product that the call computes: W x, or W^T x for an adjoint derivative.
+        product: Product that the call computes; for an adjoint derivative, the product with W^T.
     """
 
     name: str

@@ -76,9 +76,9 @@ class Names:
 def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
     """Group statements by the set of functions in which they occur.
 
-    The largest sets come first. If a function contains a statement, it also contains the operands
-    of this statement. The operands are therefore in an equal or larger set, and precede the
-    statement.
+    The largest sets come first. If a function contains a statement, the function also contains the
+    statements that compute its operands. These statements are therefore in an equal or larger set,
+    and come first.
 
     Args:
         works: Statements of each function.
@@ -304,8 +304,7 @@ class Function:
     def rename_values(self, names: Names) -> Iterator[Assignment]:
         """Yield the statements of the function, renamed by `names` as in `Names.rename_values`.
 
-        The method also renames the values in `results`, which contains the statements that write
-        the outputs.
+        The method also renames the values in `results`, the statements that write the outputs.
         """
         name: dict[str, str] = {}
         yield from names.rename_values(self.work, name)
@@ -537,8 +536,8 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
 def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assignment]]:
     """Group the statements of functions by the set of functions in which they occur.
 
-    The keys are tuples of function indices. For several functions, the call renames the variables
-    and reorders the statements in place, so that shared statements become equal.
+    The keys are tuples of function indices. If there are several functions, the call renames their
+    variables and reorders their statements in place, so that shared statements become equal.
     """
     if len(functions) == 1:
         return {(0,): functions[0].work}
@@ -611,7 +610,7 @@ def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared])
 
 
 class _Calls:
-    """Generator of a divided function, which calls a C function for each range of statements.
+    """Generator of a divided C function with a call of another C function for each range.
 
     Args:
         name: Name of the divided function.
@@ -670,7 +669,7 @@ class _Calls:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _Shared, use: _Use) -> None:
-        """Append a call of a shared function, in place of a range, to the divided function.
+        """Add to the divided function the call of a shared function that replaces a range.
 
         The function also adds the operands of the range to the C tables `at` and `c`.
         """
@@ -717,7 +716,7 @@ def _copy(target: str, value: str) -> Assignment:
 
 
 def _loop(form: str, array: str, targets: Sequence[str], values: Sequence[str]) -> str:
-    """Return the C code of a loop that copies constants or elements of another array.
+    """Return the C code of a loop that copies constants or array elements.
 
     Args:
         form: C code of one copy statement, with %s for the target and the value.

@@ -1,4 +1,4 @@
-"""Tracer, which converts a NumPy function to an expression graph with exact derivatives.
+"""Tracer: converts a NumPy function to an expression graph with exact derivatives.
 
 The tracer calls the function once with object arrays of `Traced` scalars, which contain CasADi SX
 expressions. CasADi simplifies expressions with constants, such as 0 x, 1 x and x + 0 (symbolic
@@ -229,7 +229,7 @@ def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a CasADi function of `elements` and of all data of the piecewise functions in a trace.
+    """Return a CasADi function of `elements` and of the piecewise functions in a trace.
 
     The inputs are x and the symbols of the piecewise functions (`choices`). The output contains
     `elements`, and then the margin, the branches and the complete function of each piecewise
@@ -530,9 +530,9 @@ class Graph:
 
     @cached_property
     def copies(self) -> dict[int, int]:
-        """Indices of the output elements that are copies of an input element.
+        """Index of the copied input element for each output element that is a copy.
 
-        The keys are indices of the output vector; the values are indices of the input vector.
+        The keys are indices of the output vector, the values indices of the input vector.
         """
         source: dict[int, int] = {}  # index of the input in each work variable
         copies = {}
@@ -591,10 +591,9 @@ _OPERATION_NAMES = {
 
 
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield the operation code of each instruction of a CasADi function, with its operands.
+    """Yield operation code, read and written work variables of each CasADi instruction.
 
-    The operands are the indices of the work variables that the instruction reads, and the indices
-    of the work variables that it writes.
+    The work variables are given as two lists of indices.
     """
     numbers = range(function.n_instructions())
     yield from zip(
@@ -646,7 +645,7 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
 def _traced_graph(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes, derivatives: bool
 ) -> tuple[Graph, bool]:
-    """Trace the variant of a function for derivatives if `derivatives` is true, else for values.
+    """Trace a function: the variant for derivatives if `derivatives` is true, else for values.
 
     Returns:
         Graph, and True if the two variants of the function differ.

@@ -60,10 +60,10 @@ def load_system(
     The parts have the names of the components, with _ instead of dots. A part of an inner system
     has a name such as `inner/pd`. A component may also refer to another SSD or SSP file.
 
-    The connectors define the units for conversion, and the connections define the transformations.
-    The FMUs receive the parameter values before initialization. The loader does not convert a value
-    in an undefined unit, and logs a warning. The loader also logs all content of the file that has
-    no effect.
+    Unit conversions follow the units of the connectors, and transformations are part of the
+    connections. The FMUs receive the parameter values before initialization. If the unit of a value
+    is undefined, the loader does not convert the value and logs a warning. The loader also logs all
+    content of the file that it ignores.
 
     Args:
         path: SSP file (.ssp), folder with its unpacked files, or description (.ssd) in such a
@@ -76,11 +76,10 @@ def load_system(
 
     Raises:
         FileNotFoundError: The file does not exist.
-        FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. The
-            message contains the file and line. Reasons are a component that is neither an FMU nor a
-            system, and a start value that the FMU rejects. Other reasons are a transformation that
-            does not support the types of its connectors, and a connector whose unit and FMU
-            variable have different physical dimensions.
+        FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system.
+            Possible reasons are a component that is neither an FMU nor a system, a start value that
+            the FMU rejects, a transformation of unsupported types, and a connector whose unit has
+            another dimension than the FMU variable. The message contains the file and line.
         KeyError: A name in `parameters` is unknown.
     """
     path = Path(path)
@@ -341,7 +340,7 @@ def put_start(
 
 
 def _transform_value(bound: Bound) -> Value:
-    """Apply the mapping transformations along the path of a bound value; return the result.
+    """Return a bound value after all mapping transformations along its path.
 
     Raises:
         ValueError: The type of the value does not support a transformation, or the path also has a
@@ -390,7 +389,7 @@ def _numbers(value: Value, fmu: Fmu, chosen: Selection) -> Any:
     Names of enumeration items are converted to their integer values.
 
     Raises:
-        ValueError: The value is a string or binary, or the enumeration does not have an item.
+        ValueError: The value is a string or binary, or is not an item of the enumeration.
     """
     if value.type in TEXTUAL:
         raise ValueError(
@@ -463,7 +462,7 @@ def _link_table(link: Link, items: Items, target_items: Items, structure: Struct
         Pairs (output value, input value); () if the link has no mapping transformation.
 
     Raises:
-        ValueError: An enumeration does not have an item, or the link also has a linear
+        ValueError: An entry is not an item of the enumeration, or the link also has a linear
             transformation.
     """
     changes = [hop.transformation for hop in link.hops]
@@ -493,9 +492,9 @@ def _scale(
 ) -> tuple[float, float]:
     """Return the factor and offset of the linear conversion along the path of a value.
 
-    At each connector, the value is converted to the unit of the connector, and then transformed by
-    the connection. At the last connector, it is converted to the unit of the variable. A conversion
-    from or to an undefined unit is omitted with a warning.
+    At each connector, the conversion is from the previous unit to the unit of the connector; the
+    transformation of the next connection follows. The last conversion is to the unit of the
+    variable. A conversion from or to an undefined unit is omitted with a warning.
 
     Args:
         unit: Unit of the value.

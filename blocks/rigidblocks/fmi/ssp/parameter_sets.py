@@ -37,8 +37,8 @@ class Value(NamedTuple):
         value: Value, or flat array of values. Values of an enumeration are item names.
         type: SSP type, such as Real.
         unit: Name of the unit, or None.
-        meaning: Physical quantity of the unit, if the file of the parameter defines the unit.
-        items: Enumeration items that the file of the parameter defines.
+        meaning: Physical quantity of the unit, if the parameter file defines the unit, else None.
+        items: Enumeration items from the parameter file.
         element: XML element of the value.
     """
 
@@ -150,7 +150,7 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
         location: Files to which the bindings may refer.
 
     Returns:
-        Values by target name; without a mapping, by parameter name.
+        Values by target name, or without a parameter mapping, by parameter name.
     """
     values: dict[str, Given] = {}
     for binding in find_all(element, "ssd:ParameterBindings/ssd:ParameterBinding"):
@@ -167,7 +167,7 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
 def parameter_set(root: Element) -> dict[str, Value]:
     """Return the values of a parameter set by name; SSP 2.0 arrays are flat in C order.
 
-    `root` is the XML element ParameterSet.
+    `root` is the XML element `ParameterSet`.
 
     Raises:
         FormatError: A value does not have the declared type, the size of an array differs from its

@@ -167,7 +167,7 @@ _XSI = "{http://www.w3.org/2001/XMLSchema-instance}"
 def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> None:
     """Check that an element and all its descendants conform to the rules.
 
-    An attribute without a rule causes a warning in the log.
+    The function logs a warning for each attribute without a rule.
 
     Args:
         root: XML element.
@@ -175,9 +175,8 @@ def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> Non
         spaces: Namespaces by prefix.
 
     Raises:
-        FormatError: An element has no rule, has another namespace, is missing or occurs too often.
-            The error also occurs if a required attribute is missing, or if a value does not have
-            the type of its rule.
+        FormatError: An element has no rule, has another namespace, is missing or occurs too often;
+            or a required attribute is missing; or a value does not have the type of its rule.
     """
     prefixes = {space: prefix for prefix, space in spaces.items()}
     pending = [root]

@@ -73,7 +73,7 @@ class Connector(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """Section of a signal path: the connector `to` at its end, and its transformation.
+    """Section of a signal path: the connector `to` at the end, and the transformation.
 
     `element` is the XML element of the connection or of the mapping entry.
     """
@@ -84,7 +84,7 @@ class Hop(NamedTuple):
 
 
 class Component(NamedTuple):
-    """Component of a system whose content is an FMU.
+    """FMU component of a system.
 
     Attributes:
         source: File name of the FMU.
@@ -120,7 +120,7 @@ class Bound(NamedTuple):
         value: Value in the parameter binding.
         hops: Sections of the signal path. The first section ends at the connector or variable in
             the binding.
-        depth: Number of systems that enclose the element with the binding.
+        depth: Number of systems that enclose the element of the parameter binding.
     """
 
     value: Value
@@ -137,7 +137,7 @@ class Structure:
         components: FMU components by path.
         connectors: Connectors of all elements.
         links: Connections between FMU components.
-        values: Start values of variables of components.
+        values: Start values by component variable.
         units: Units of the description by name.
         experiment: Run options as arguments of `simulate`.
     """
@@ -681,7 +681,7 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
 
 
 def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
-    """Return pairs (parameter name, value) from the parameter bindings of an element.
+    """Return the pairs (parameter name, value) in the parameter bindings of an element.
 
     If a component refers to a system, the bindings of the component take precedence over the
     bindings of the system.
