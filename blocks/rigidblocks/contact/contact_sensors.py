@@ -27,7 +27,7 @@ GROUND = "ground"  # name of the fixed shapes
 
 @dataclass(frozen=True)
 class ContactSensor:
-    """Sensor of the contact between two sides, `one` and `other`.
+    """Sensor for the contacts between two sides, `one` and `other`.
 
     A side is a name or a tuple of names of bodies or shape materials. The name "ground" means all
     fixed shapes. A body takes precedence over a material with an equal name. If `distance` is True,

@@ -441,7 +441,8 @@ class SoftContact(StagedBlock):
     def pair_margins(self, w: Array) -> Array:
         """Return the margins (pairs,) [m] from the result w of the C function.
 
-        A margin is positive if a contact force acts between the two shapes, else minus the gap.
+        A margin is positive while a contact force acts between the two shapes; in an open contact,
+        it is minus the gap.
         """
         return self._parts(w)[2]
 

@@ -523,11 +523,12 @@ def _smooth_basis(problem: _UnitProblem) -> Array:
 def _solve_for_active_set(
     problem: _UnitProblem, normal: Array, basis: Array
 ) -> tuple[Array | None, Array]:
-    """Solve for forces lam at the contacts `normal` only; return lam and the final basis.
+    """Solve for forces lam at some of the contacts; return lam and the final basis.
 
-    lam is None if the pivoting fails. z contains the unknowns of all contacts in standard form
-    (`_standard_form`). `basis` (n + 5k,) is the mask of the elements of z that are basic at the
-    start. The second result is this mask at the end.
+    lam is None if the pivoting fails. `normal` contains the indices of the contacts with forces. z
+    contains the unknowns of all contacts in standard form (`_standard_form`). `basis` (n + 5k,) is
+    the mask of the elements of z that are basic at the start. The second result is this mask at the
+    end.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]

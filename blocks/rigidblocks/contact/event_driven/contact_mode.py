@@ -42,9 +42,10 @@ class Phase:
     """Contact mode between two events.
 
     `closed` contains the indices of the closed contacts. `pressed` contains the indices of the
-    active closed contacts, which transmit the force (RBDA Table 11.1). All other closed contacts
-    open or depend on active contacts. `slip` contains the sliding directions (3,) of slipping
-    contacts. The friction force of a slipping contact acts against its sliding direction.
+    loaded contacts: independent closed contacts that together transmit the whole force (RBDA Table
+    11.1). All other closed contacts open or depend on loaded contacts. `slip` contains the sliding
+    directions (3,) of slipping contacts. The friction force of a slipping contact acts against its
+    sliding direction.
 
     The factors `share`, derived from the normal forces, distribute friction among dependent
     contacts. If `near` contains forces (z, x, y), the contact forces are the solution nearest to
@@ -64,7 +65,7 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Indices of the active contacts that do not slip, including frictionless contacts."""
+        """Indices of the loaded contacts that do not slip, including frictionless contacts."""
         return tuple(i for i in self.pressed if i not in self.slip)
 
 
@@ -246,7 +247,7 @@ def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
 def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
     """Return the forces lam (r,) and accelerations a (r,) of the contacts in a contact mode.
 
-    The unknowns y are the normal forces of pressed contacts and the friction forces of sticking
+    The unknowns y are the normal forces of loaded contacts and the friction forces of sticking
     contacts. The matrix G maps them to the forces lam = G y along all r directions. The
     accelerations along the constrained directions c must be zero:
 
@@ -271,7 +272,7 @@ _Column = tuple[int, Array, float]
 
 
 def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
-    """Return a column of the matrix G (`phase_forces`) for each pressed contact.
+    """Return a column of the matrix G (`phase_forces`) for each loaded contact.
 
     The column contains the forces of the contact for a unit normal force: this force and, if the
     contact slips, the friction force.
@@ -318,8 +319,8 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
     """Return the margin of a contact mode, which is positive as long as the mode is valid.
 
     The result is the smallest of several margins: the gaps of open contacts and the normal forces z
-    of pressed contacts. A sticking contact also has the margin mu z - |t| with the friction force
-    t. A slipping contact has the velocity along its sliding direction as a margin. Each margin
+    of loaded contacts. A sticking contact also has the margin mu z - |t| with the friction force t.
+    A slipping contact has the velocity along its sliding direction as a margin. Each margin
     includes a zero tolerance. `here` contains the gaps, tangents and friction coefficients of the
     contacts (`surfaces`).
     """
@@ -328,12 +329,12 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
         if i not in phase.closed:
             margins.append(float(gap) + GAP_TOLERANCE)
         elif i in phase.pressed:
-            margins += _pressed_margins(i, here, phase, motion)
+            margins += _loaded_margins(i, here, phase, motion)
     return float(min(margins))
 
 
-def _pressed_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
-    """Return the margins of pressed contact i (see `margin`).
+def _loaded_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
+    """Return the margins of the loaded contact i (see `margin`).
 
     The margins are the normal force, and either mu z - |t| (sticking) or the sliding velocity.
     """
@@ -441,7 +442,7 @@ def _slow_speed(equation: PhaseEquation, h: float) -> float:
 def _mode_without_friction(equation: PhaseEquation, phase: Phase) -> Phase:
     """Return the contact mode if no contact has friction (RBDA Eq 11.42).
 
-    The active contacts of the complementarity problem become the pressed contacts.
+    The active contacts of the complementarity problem become the loaded contacts.
     """
     solution = complementarity(equation.M, equation.d)
     if not solution.feasible:
@@ -467,8 +468,8 @@ def _mode_with_friction(equation: PhaseEquation, first: Phase) -> Phase:
 def _is_impossible(equation: PhaseEquation, phase: Phase) -> bool:
     """Return True if the solution of a mode violates a condition of the mode.
 
-    The normal force of a pressed contact must not be negative. No separation acceleration may be
-    negative. The accelerations along the normals of pressed contacts and along the tangents of
+    The normal force of a loaded contact must not be negative. No separation acceleration may be
+    negative. The accelerations along the normals of loaded contacts and along the tangents of
     sticking contacts must be zero.
     """
     D, (lam, a) = equation.D, phase_forces(equation, phase)
@@ -517,7 +518,7 @@ def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
     """
     for change in (
         _release_contact,
-        _press_contact,
+        _load_contact,
         _share_friction,
         _start_slipping,
         _turn_friction,
@@ -528,7 +529,7 @@ def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 
 
 def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Release the pressed contact with the largest pulling force; return the new mode.
+    """Release the loaded contact with the largest pulling force; return the new mode.
 
     The result is None if no contact pulls.
     """
@@ -540,8 +541,8 @@ def _release_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array
     return None
 
 
-def _press_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Add the contact with the most negative separation acceleration to the pressed contacts.
+def _load_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
+    """Add the contact with the most negative separation acceleration to the loaded contacts.
 
     Returns the new mode, or None if no contact has a negative separation acceleration.
     """
