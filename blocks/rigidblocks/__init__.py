@@ -220,7 +220,7 @@ def _name_of_subpackage(name: str) -> Any:
             return getattr(face, name)
         known += face.__all__
     hints = import_module("rigidblocks.common.name_hints")
-    hint = hints.call_of_peer(name) or hints.close_match_hint(name, known)
+    hint = hints.equivalent_call(name) or hints.close_match_hint(name, known)
     raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'{hint}")
 
 

@@ -10,7 +10,7 @@ from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
 from rigidblocks.fmi.native_fmu import native_fmu
 
 SAME = 1e-12
-TOLD = RunningFmu.slopes
+TOLD = RunningFmu.output_jacobian
 ANSWERS = {  # directional derivatives of the FMU: correct, missing, and wrong
     "told": TOLD,
     "silent": lambda _fmu, _inputs: None,
@@ -27,7 +27,7 @@ def test_algebraic_loops_of_fmus_are_solved_with_correct_wrong_or_missing_deriva
     laws, repeated = LOOPS[name], {}
     parts = [native_fmu(Law(law), tmp_path / f"law{k}.fmu", fmi=fmi) for k, law in enumerate(laws)]
     for kind, slopes in ANSWERS.items():
-        monkeypatch.setattr(RunningFmu, "slopes", slopes)
+        monkeypatch.setattr(RunningFmu, "output_jacobian", slopes)
         result = simulate(circle_of(parts), 1.0, 0.1, iterate="newton", progress=False)
         assert disagreement(result, laws) < SAME
         repeated[kind] = json.loads(result.meta["coupling"])["repeated steps"]

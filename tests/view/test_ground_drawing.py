@@ -25,7 +25,7 @@ from rigidblocks.robot.robots import gripper, quadruped
 from rigidblocks.robot.shapes import Box, HeightField, Plane, Sphere
 from rigidblocks.view.drawn_robot import forces_on
 from rigidblocks.view.robot_page import drawn_robots
-from rigidblocks.view.simulation_page import _pulls, add_wrench_inputs
+from rigidblocks.view.simulation_page import _mouse_springs, add_wrench_inputs
 
 
 def robot_on(ground):
@@ -123,7 +123,7 @@ def test_page_allows_mouse_pulls_on_each_robot_with_unconnected_wrench_inputs():
     system.add("dog", robot_on(Plane()))
     system = add_wrench_inputs(system)
     memory = Memory(FusedSystem(system, 1e-2))
-    pulls = list(_pulls(system, memory))
+    pulls = list(_mouse_springs(system, memory))
     assert len(pulls) == len(list(drawn_robots(system, None)))
     first, second, third = pulls
     assert first["place"] == memory.where["yard.hand_f_ext"].start

@@ -67,7 +67,7 @@ def application(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Define the options before the command name; typer calls this function before each command."""
+    """Define the options that precede the command name; typer calls it before each command."""
 
 
 def check_ending(path: Path | None, *endings: str) -> None:

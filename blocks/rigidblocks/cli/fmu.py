@@ -226,27 +226,27 @@ def fmu(
     as_json: Json = False,
 ) -> None:
     """Build an FMU from each robot file (URDF, xacro, SDF, MJCF, JSON), script or ONNX file."""
-    asked: dict[str, Any] = {
+    options: dict[str, Any] = {
         "target": target.value,
         "fmi": fmi,
         "name": name,
         "method": method,
         "h": h,
     }
-    asked |= {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
-    asked |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
-    asked |= {"page": page, "xcp": xcp, "arrays": arrays}
-    asked |= {"output_derivatives": output_derivatives, "interval": interval}
-    asked |= {"clock": clock, "resizable": resizable}
-    asked["binary"] = split_commas(binary) or ()
-    asked["platforms"] = "all" if platforms == "all" else split_commas(platforms)
-    asked["metadata"] = _metadata(author, version, copyright, license, description)
-    of_robot: dict[str, Any] = {
+    options |= {"rtol": rtol, "atol": atol, "max_inner_steps": max_inner_steps}
+    options |= {"dt": dt, "order": order, "bundle": bundle, "deflate": deflate}
+    options |= {"page": page, "xcp": xcp, "arrays": arrays}
+    options |= {"output_derivatives": output_derivatives, "interval": interval}
+    options |= {"clock": clock, "resizable": resizable}
+    options["binary"] = split_commas(binary) or ()
+    options["platforms"] = "all" if platforms == "all" else split_commas(platforms)
+    options["metadata"] = _metadata(author, version, copyright, license, description)
+    robot_options: dict[str, Any] = {
         "joint_friction": joint_friction,
         "frames": split_commas(frames),
         "controller": controller,
     }
-    of_robot |= {
+    robot_options |= {
         "floating": floating,
         "key": key,
         "forces": split_commas(forces),
@@ -260,11 +260,11 @@ def fmu(
     for file in files:
         path = output or Path(f"{file.stem}.fmu")
         if file.suffix == ".onnx":
-            _check_only_robots(file, "an ONNX file", {**of_robot, "tunable": tunable})
-            made.append(str(_policy_fmu(file, path, asked, sample_time, keep_state)))
+            _check_only_robots(file, "an ONNX file", {**robot_options, "tunable": tunable})
+            made.append(str(_policy_fmu(file, path, options, sample_time, keep_state)))
             continue
         _check_only_policies(file, sample_time, keep_state)
-        made.append(str(_export(file, path, asked, of_robot, split_commas(tunable))))
+        made.append(str(_export(file, path, options, robot_options, split_commas(tunable))))
     print_text_or_json("\n".join(made), {"fmus": made}, as_json)
 
 
@@ -277,25 +277,28 @@ def _metadata(*texts: str | None) -> Any:
 def _export(
     file: Path,
     path: Path,
-    asked: Mapping[str, Any],
-    of_robot: Mapping[str, Any],
+    options: Mapping[str, Any],
+    robot_options: Mapping[str, Any],
     tunable: list[str] | None,
 ) -> Path:
-    """Export one input file as the FMU `path`, and return the path of the FMU."""
+    """Export one input file as the FMU `path`, and return this path.
+
+    `options` are arguments of `export_fmu`, and `robot_options` the options of robot files.
+    """
     if file.suffix == ".py":
-        _check_only_robots(file, "a script", of_robot)
+        _check_only_robots(file, "a script", robot_options)
         from rigidblocks.fmi.export import export_fmu
 
-        if is_system(file) and asked["dt"] is None:
+        if is_system(file) and options["dt"] is None:
             raise ValueError(f"the system in {file} needs --dt, its communication step [s]")
         source = system_of(file).system if is_system(file) else file
-        return export_fmu(source, path, tunable=tunable, **asked)
-    return _robot_fmu(file, path, asked, of_robot, tunable)
+        return export_fmu(source, path, tunable=tunable, **options)
+    return _robot_fmu(file, path, options, robot_options, tunable)
 
 
-def _check_only_robots(file: Path, kind: str, of_robot: Mapping[str, Any]) -> None:
-    """Raise ValueError if an option that only robot files support is given for `file`."""
-    if given := [key for key, value in of_robot.items() if value]:
+def _check_only_robots(file: Path, kind: str, robot_options: Mapping[str, Any]) -> None:
+    """Raise ValueError if one of the robot options is given for `file`, which is `kind`."""
+    if given := [key for key, value in robot_options.items() if value]:
         names = " and ".join(f"--{key.replace('_', '-')}" for key in given)
         raise ValueError(f"{file} is {kind}; leave out {names}, which only robot files support")
 
@@ -308,15 +311,18 @@ def _check_only_policies(file: Path, sample_time: float | None, keep_state: bool
 
 
 def _policy_fmu(
-    file: Path, path: Path, asked: Mapping[str, Any], sample_time: float | None, keep_state: bool
+    file: Path, path: Path, options: Mapping[str, Any], sample_time: float | None, keep_state: bool
 ) -> Path:
-    """Export the policy of an ONNX file as the FMU `path`, and return the path of the FMU."""
+    """Export the policy of an ONNX file as the FMU `path`, and return this path.
+
+    `options` are further arguments of `export_fmu`.
+    """
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.library.policies import load_policy
 
     policy = load_policy(file, sample_time=sample_time, keep_state=keep_state)
     return export_fmu(
-        policy, path, **{**asked, "name": asked["name"] or make_identifier(file.stem)}
+        policy, path, **{**options, "name": options["name"] or make_identifier(file.stem)}
     )
 
 
@@ -329,8 +335,8 @@ def _option_warnings(
     if has_joint_friction(robot) and not joint_friction:
         yield f"{LEFT_OUT}; --joint-friction includes them"
     if joint_friction and not has_joint_friction(robot):
-        asked = "--tunable friction" if tuned else "--joint-friction"
-        yield f"the robot has no joint springs, damping or dry friction for {asked}"
+        option = "--tunable friction" if tuned else "--joint-friction"
+        yield f"the robot has no joint springs, damping or dry friction for {option}"
     if stops and len(described_elements(robot, stops=stops)) == len(described_elements(robot)):
         yield "the robot has no joint limits for --stops"
 
@@ -338,35 +344,35 @@ def _option_warnings(
 def _robot_fmu(
     file: Path,
     path: Path,
-    asked: Mapping[str, Any],
-    of_robot: Mapping[str, Any],
+    options: Mapping[str, Any],
+    robot_options: Mapping[str, Any],
     tunable: list[str] | None,
 ) -> Path:
     # reject a file that contains no robot before the slow imports
-    robot = robot_of(file, of_robot["floating"], of_robot["key"])
+    robot = robot_of(file, robot_options["floating"], robot_options["key"])
     from rigidblocks.block.integrators import ROS2
     from rigidblocks.fmi.export import export_fmu
     from rigidblocks.library.plant_from_file import described_plant
     from rigidblocks.robot_description.urdf_lint import singular_start
 
     groups = set(tunable or ()) & TUNABLE
-    joint_friction = of_robot["joint_friction"] or "friction" in groups
-    stops, frames, forces = (of_robot[key] for key in ("stops", "frames", "forces"))
+    joint_friction = robot_options["joint_friction"] or "friction" in groups
+    stops, frames, forces = (robot_options[key] for key in ("stops", "frames", "forces"))
     print_warnings(file, _option_warnings(robot, joint_friction, "friction" in groups, stops))
     if singular := singular_start(robot):
         print_warnings(file, [singular])
     held = inertias_of(robot, groups, frames or forces)
-    plant: Any = described_plant(robot, joint_friction, held, stops, of_robot["sensors"])
+    plant: Any = described_plant(robot, joint_friction, held, stops, robot_options["sensors"])
     print_warnings(file, getattr(plant, "renamed_sensors", ()))
     names = parameters_of(plant, tunable)
-    if frames or forces or of_robot["controller"]:
-        plant = wire_robot(robot, plant, frames or (), of_robot["controller"], forces or ())
+    if frames or forces or robot_options["controller"]:
+        plant = wire_robot(robot, plant, frames or (), robot_options["controller"], forces or ())
         own = {port.name for port in plant.parameters}
         names = names and [name if name in own else f"robot.{name}" for name in names]
     check_tunable(plant, names)
-    changes = {"name": asked["name"] or make_identifier(robot.model.name), "tunable": names}
-    changes["method"] = asked["method"] or (ROS2 if joint_friction and not stops else None)
-    return export_fmu(plant, path, **{**asked, **changes})
+    changes = {"name": options["name"] or make_identifier(robot.model.name), "tunable": names}
+    changes["method"] = options["method"] or (ROS2 if joint_friction and not stops else None)
+    return export_fmu(plant, path, **{**options, **changes})
 
 
 @APP.command("ssp")

@@ -244,14 +244,14 @@ def sweep(
     )
 
 
-def _sweep_summary(done: "Sweep") -> str:
+def _sweep_summary(sweep: "Sweep") -> str:
     """Return a summary text: failed runs, and minimum and maximum of each measure."""
-    lines = [f"{len(done)} runs, {len(done.failures)} failed"]
-    failures = list(done.failures.items())
+    lines = [f"{len(sweep)} runs, {len(sweep.failures)} failed"]
+    failures = list(sweep.failures.items())
     lines += [f"run {k}: {said}" for k, said in failures[:_MAX_FAILURES]]
     if len(failures) > _MAX_FAILURES:
         lines.append(f"... and {len(failures) - _MAX_FAILURES} more")
-    for name, values in done.measured.items():
+    for name, values in sweep.measured.items():
         good = values[values == values]
         text = f"from {good.min():.6g} to {good.max():.6g}" if len(good) else "no value in any run"
         lines.append(f"  {name}: {text}")
@@ -412,16 +412,16 @@ def _fit_summary(found: "Fit") -> str:
     return "\n".join(lines)
 
 
-def _fit_values(found: "Fit") -> dict[str, Any]:
+def _fit_values(result: "Fit") -> dict[str, Any]:
     """Return the estimates of a fit and the accuracy of the estimates as values for JSON."""
     return {
-        "values": dict(found.values),
-        "deviations": dict(found.deviations),
-        "intervals": dict(found.intervals),
-        "level": found.level,
-        "noise": dict(found.noise),
-        "at_bound": list(found.at_bound),
-        "correlation": found.correlation.tolist(),
-        "exact": found.exact,
-        "runs": found.runs,
+        "values": dict(result.values),
+        "deviations": dict(result.deviations),
+        "intervals": dict(result.intervals),
+        "level": result.level,
+        "noise": dict(result.noise),
+        "at_bound": list(result.at_bound),
+        "correlation": result.correlation.tolist(),
+        "exact": result.exact,
+        "runs": result.runs,
     }

@@ -145,7 +145,7 @@ ADVICE = {
 
 
 # equivalent calls of this package, by function names of other packages
-CALLS_OF_PEERS = {
+EQUIVALENT_CALLS = {
     "simulate_fmu": "system.add(name, 'file.fmu') and simulate(system, t_stop, dt)",
     "read_model_description": "`rigidblocks info file.fmu`, or system.add(name, 'file.fmu')",
     "MjModel mj_loadXML load_mjcf load_sdf load_xacro buildModelFromUrdf buildModelsFromUrdf "
@@ -172,12 +172,12 @@ CALLS_OF_PEERS = {
 }
 
 
-def call_of_peer(name: str) -> str:
+def equivalent_call(name: str) -> str:
     """Return a hint such as "; write load_model(...)" for a function name of another package.
 
     The hint is "" if no equivalent call is known.
     """
-    call = next((call for words, call in CALLS_OF_PEERS.items() if name in words.split()), None)
+    call = next((call for words, call in EQUIVALENT_CALLS.items() if name in words.split()), None)
     return "" if call is None else f"; write {call}"
 
 

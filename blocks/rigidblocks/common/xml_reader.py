@@ -85,9 +85,9 @@ _PARSER = etree.XMLParser(collect_ids=False, **_SAFE, **_IDLE)
 _ENTITIES = "the document declares entities, which are not read; replace them by their text"
 
 
-def _lines(found: re.Match[bytes]) -> bytes:
+def _lines(match: re.Match[bytes]) -> bytes:
     """Return only the line breaks of a match, so that its removal preserves the line numbers."""
-    return b"\n" * found[0].count(b"\n")
+    return b"\n" * match[0].count(b"\n")
 
 
 def format_error(element: Element, text: str) -> FormatError:

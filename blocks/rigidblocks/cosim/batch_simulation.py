@@ -211,7 +211,7 @@ class Batch:
         _ = self._library
 
     def start(self, start: Mapping[str, Any], t_start: float = 0.0) -> "BatchRun":
-        """Initialize one run for each set of start values, for steps with `BatchRun.step`.
+        """Initialize one run for each set of start values, and return the runs.
 
         The arguments and the exceptions are as in `simulate_batch`.
         """
@@ -415,7 +415,7 @@ class _StartValues:
         self._where, self._start, self._block = memory.where, memory.start(), block
         self.places = {port: memory.where[port.name] for port in memory.ports}
 
-    def value(self, name: str, given: Any) -> tuple[slice, Array]:
+    def value(self, name: str, start: Any) -> tuple[slice, Array]:
         """Return the slice of a port in the memory vector, and its start value as a flat array.
 
         The array has the shape (size,) if all runs have the same value, otherwise (n, size) with
@@ -423,7 +423,7 @@ class _StartValues:
         """
         if name not in self.ports:
             raise KeyError(f"unknown start value '{name}'; {suggestion(name, self.ports)}")
-        return self._where[name], self._value(self.ports[name], given)
+        return self._where[name], self._value(self.ports[name], start)
 
     def memories(self, start: Mapping[str, Any], n: int | None = None) -> Array:
         """Return the initial memory vectors (n, size) of n runs for the given start values.
@@ -465,14 +465,14 @@ class _StartValues:
             if name in self.ports
         }
 
-    def _value(self, port: Port, given: Any) -> Array:
+    def _value(self, port: Port, start: Any) -> Array:
         """Return a start value as a flat array: (size,) for all runs, or (n, size) for n runs.
 
         Raises ValueError for a wrong shape, and for values that are not finite or are out of
         bounds.
         """
-        is_plain = type(given) is np.ndarray and given.dtype is _DOUBLE
-        value = given if is_plain else numbers_of(given, f"the start value of {port.name}")
+        is_plain = type(start) is np.ndarray and start.dtype is _DOUBLE
+        value = start if is_plain else numbers_of(start, f"the start value of {port.name}")
         if value.shape != port.shape and value.shape[1:] != port.shape:
             raise ValueError(
                 f"the start value of {port.name} has the shape {value.shape}; expected "

@@ -494,7 +494,7 @@ class SmoothMotion(Block):
 
 def _fixed_rows(
     scene: Scene,
-    now: SmoothMotion,
+    motion: SmoothMotion,
     times: Sequence[float],
     events: list[ContactEvent],
     method: Integrator,
@@ -503,21 +503,21 @@ def _fixed_rows(
     """Simulate with fixed steps, and yield the motion at each of the times [s]."""
     for end in times:
         known = len(events)
-        while end - now.t > 1e-13 * end:
-            memory = Memory(now)
-            evaluator, dt = numpy_evaluator(memory), end - now.t
-            there = first_event(evaluator, memory.start(), now.t, dt, now.margin, method, h)
+        while end - motion.t > 1e-13 * end:
+            memory = Memory(motion)
+            evaluator, dt = numpy_evaluator(memory), end - motion.t
+            there = first_event(evaluator, memory.start(), motion.t, dt, motion.margin, method, h)
             q, qd = there.m[memory.where["q"]], there.m[memory.where["qd"]]
             if not there.happened:
-                now = SmoothMotion(scene, now.phase, end, q, qd)
+                motion = SmoothMotion(scene, motion.phase, end, q, qd)
                 break
-            now = _continue_after_event(scene, there.t, q, qd, now.phase, events, known)
-        yield SmoothMotion(scene, now.phase, end, now.q0, now.qd0)
+            motion = _continue_after_event(scene, there.t, q, qd, motion.phase, events, known)
+        yield SmoothMotion(scene, motion.phase, end, motion.q0, motion.qd0)
 
 
 def _rows(
     scene: Scene,
-    now: SmoothMotion,
+    motion: SmoothMotion,
     times: Sequence[float],
     events: list[ContactEvent],
     steps: EventSteps,
@@ -525,21 +525,21 @@ def _rows(
     """Simulate with adaptive steps and dense output; yield the motion at each of the times [s]."""
     k, known, end = 0, len(events), times[-1]
     while k < len(times):
-        memory = Memory(now)
+        memory = Memory(motion)
         where, evaluator = memory.where, numpy_evaluator(memory)
-        walk = steps.segments(evaluator, memory.start(), now.t, end, now.margin, now.gaps)
+        walk = steps.segments(evaluator, memory.start(), motion.t, end, motion.margin, motion.gaps)
         segment = None
         for segment in walk:
             until = segment.end * (1 - 1e-13 * segment.happened)
             while k < len(times) and times[k] <= until:
                 m = segment.memory_at_time(times[k])
-                yield SmoothMotion(scene, now.phase, times[k], m[where["q"]], m[where["qd"]])
+                yield SmoothMotion(scene, motion.phase, times[k], m[where["q"]], m[where["qd"]])
                 k, known = k + 1, len(events)
         if segment is not None and segment.happened:
             q, qd = segment.after[where["q"]], segment.after[where["qd"]]
-            now = _continue_after_event(scene, segment.end, q, qd, now.phase, events, known)
-        while k < len(times) and times[k] - now.t <= 1e-13 * times[k]:
-            yield SmoothMotion(scene, now.phase, times[k], now.q0, now.qd0)
+            motion = _continue_after_event(scene, segment.end, q, qd, motion.phase, events, known)
+        while k < len(times) and times[k] - motion.t <= 1e-13 * times[k]:
+            yield SmoothMotion(scene, motion.phase, times[k], motion.q0, motion.qd0)
             k, known = k + 1, len(events)
 
 

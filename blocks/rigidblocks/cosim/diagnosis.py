@@ -101,7 +101,7 @@ def unstable_hold(plan: Plan) -> str:
     The function linearizes the system at the start of the run, with and without the hold. The hold
     causes an instability if the system is unstable only with the hold. In this case, an eigenvalue
     z with the hold has |z| > 1, and all poles lambda without the hold have |exp(lambda dt)| <= 1.
-    The text recommends a shorter step or a smaller value of a parameter, which `_stabilizing_gain`
+    The text recommends a shorter step, or a smaller value of the parameter that `_stabilizing_gain`
     selects.
 
     Raises the exceptions of `Plan.fused_block` and `linearize`.

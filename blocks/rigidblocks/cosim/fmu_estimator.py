@@ -51,8 +51,8 @@ class FmuKalmanFilter:
     noise in one second, T the sample time, and L_i the column i of L. `step` restores the saved
     state of the FMU for each of the 2 n + 1 sigma points X_i, sets the estimated variables, and
     steps the FMU. Mean and covariance of the results predict the states and the measured outputs.
-    All other variables of the FMU, such as discrete states, continue from the step of the centre
-    X_0. Process noise acts at the beginning of each sample.
+    All other variables of the FMU, such as discrete states, keep the values after the step from the
+    central point X_0. Process noise acts at the beginning of each sample.
 
     The filter runs in Python. The FMU must be able to save its state, and to accept new values of
     the estimated variables between steps. Call `close` at the end, or use the filter in a `with`

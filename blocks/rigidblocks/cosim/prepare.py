@@ -270,7 +270,7 @@ class Run(AttributeHints):
 
     @_serialize_calls
     def save(self, path: str | Path | None = None) -> State:
-        """Return the current state; `restore` can restore a state any number of times.
+        """Return the current state, for repeated use by `restore`.
 
         Args:
             path: Path of a file for the state, if given. `restore(path)` restores this state, also
@@ -552,13 +552,13 @@ def _numbers_of(value: Any, name: str, port: Port) -> Array:
         raise TypeError(f"{name} needs {shape}, not {value!r}") from None
 
 
-def _passes_quick_check(port: Port, given: Array) -> bool:
+def _passes_quick_check(port: Port, values: Array) -> bool:
     """Return True if values are within the bounds of a port and their sum of squares is finite.
 
     If the result is False, `_check_value` checks each value, because the sum may have overflowed.
     """
-    within = not port.is_bounded or bool(((port.lowest <= given) & (given <= port.max)).all())
-    return within and isfinite(np.vdot(given, given))
+    within = not port.is_bounded or bool(((port.lowest <= values) & (values <= port.max)).all())
+    return within and isfinite(np.vdot(values, values))
 
 
 def _check_value(port: Port, value: Any) -> Array:

@@ -166,7 +166,10 @@ def check_names(arguments: Mapping[str, Any]) -> None:
 
 
 def check_path(option: str, value: Any) -> None:
-    """Raise TypeError for a value other than a path or None, and ValueError for an empty path."""
+    """Check that an option is a path or None.
+
+    Raises TypeError for any other type, and ValueError for an empty path.
+    """
     if value is not None and not isinstance(value, str | Path):
         raise TypeError(f"{option} must be the path of a file, not {_describe(value)}")
     if value is not None and not Path(value).name:

@@ -250,10 +250,17 @@ def execute_run(
 ) -> Result:
     """Execute a run, save its result if requested, and return the result.
 
-    The result is saved also after a failure. `callers` is the number of calling stack frames in
-    this package; it sets the location of warnings. `idle` contains reusable masters of earlier
-    runs; the master of this run is added at the end. `pace` synchronizes the steps with a clock or
-    measures their duration. `view` shows the run.
+    The result is also saved after a failure.
+
+    Args:
+        plan: Plan of the run.
+        grid: Communication points.
+        wanted: Recording options.
+        progress: Show a progress bar.
+        callers: Number of calling stack frames in this package, for the location of warnings.
+        idle: Reusable masters of earlier runs; the function adds the master of this run at its end.
+        pace: Timing of the steps: synchronization with a clock, or measurement.
+        view: Live view of the run.
     """
     with wanted.reserve(), Interrupts() as interrupts:
         if view is not None:
@@ -392,11 +399,11 @@ def save_result(
     *,
     is_terminated: bool,
 ) -> BaseException | None:
-    """Write the result to its file, and return the exception of a failed write, or None.
+    """Write the result to the file `wanted.save`; return the exception of a failed write, or None.
 
-    If the result file is the log, the run has already written the data. `unwritten` is then the
-    exception of a failed write to the log, or None. If a signal has terminated the run, a large log
-    is not converted.
+    If the file is the log, the run has already written the data, and `unwritten` is the exception
+    of a failed write to the log, or None. If a signal has terminated the run, a large log is not
+    converted.
     """
     if wanted.save is None:
         return None

@@ -566,7 +566,7 @@ class CanLink(Link):
             self._values = self._values.copy()
             self._values[_places(self.received, k)] = values
 
-    def _watch(self) -> None:
+    def _check_timeouts(self) -> None:
         """Set the outputs of each message with an expired timeout to their safe values."""
         state, now, is_safe = self._state, time.monotonic(), False
         for k, message in enumerate(self.received):

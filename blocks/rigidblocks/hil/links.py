@@ -166,7 +166,7 @@ class Link(PythonBlock, abc.ABC):
         self._receive(link)
         if self.lock_step:
             self._wait_for_answer(link, t)
-        self._watch()
+        self._check_timeouts()
 
     def _wait_for_answer(self, link: Transport, t: float) -> None:
         """Wait for the reply to the values sent at the time t [s].
@@ -213,7 +213,7 @@ class Link(PythonBlock, abc.ABC):
         """True if all values of the current step have arrived; in lock-step, the wait then ends."""
 
     @abc.abstractmethod
-    def _watch(self) -> None:
+    def _check_timeouts(self) -> None:
         """Set outputs to their safe values if their timeout has expired."""
 
 
@@ -280,7 +280,7 @@ class PacketLink(Link):
     def _is_answered(self) -> bool:
         return self._answered == self._sequence
 
-    def _watch(self) -> None:
+    def _check_timeouts(self) -> None:
         silent = time.monotonic() - self._heard > self.timeout
         if not self._is_answered if self.lock_step else silent:
             self.counts["watchdog events"] += not self._is_safe

@@ -275,7 +275,7 @@ class SequentialParts:
         return copies, scales
 
     def _block_text(self, number: int, part: Part) -> str:
-        """Return the C code of a block; a prefix makes the names of its functions unique."""
+        """Return the C code of a block; the part index `number` makes function names unique."""
         memory, (method, h) = self.memories[part.name], part.stepping
         text = model_header(TracedEvaluator(memory), method, h)
         text += "".join(c_text(f"kernel/{name}") for name in KERNEL)

@@ -123,7 +123,7 @@ def exciting_motion(
     compiled = compiled_base_regressor(model, base, terms)
 
     def condition(x: Array) -> float:
-        """Return the logarithm of the condition number for coefficients x."""
+        """Return the logarithm of the regressor's condition number for the coefficients x."""
         Y = compiled(*limits.motion(x)).reshape(-1, len(base))
         # einsum, because threads of BLAS take longer than the product of these small matrices
         sizes = np.linalg.eigvalsh(np.einsum("ki,kj->ij", Y, Y))

@@ -94,7 +94,7 @@ def pickle_system(system: Any) -> bytes:
 
 
 def fmus_of(system: System) -> dict[str, tuple[str, Path]]:
-    """Return the hash and the path of the FMU of each part with a local FMU, by part name.
+    """Map each part with a local FMU to the hash and the path of its FMU.
 
     FMUs on a server are omitted.
     """
@@ -560,7 +560,7 @@ class Lanes:
         self._says = has_remarks(wiring)
 
     @property
-    def most(self) -> int:
+    def max_runs(self) -> int:
         """Maximum number of runs per call, a multiple of the number of lanes.
 
         The value is 0 if the recorded values of one run per lane need too much memory.
@@ -574,7 +574,7 @@ class Lanes:
             yield (todo[0],)
         lanes = self._batch.lanes
         share = -(-len(todo) // (lanes * threads * _SHARES)) * lanes
-        size = max(lanes, min(self.most, share))
+        size = max(lanes, min(self.max_runs, share))
         for k in range(1, len(todo), size):
             yield tuple(todo[k : k + size])
 
@@ -648,7 +648,7 @@ def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | No
         if name not in batch.settable:
             raise ValueError(f"the start value of '{name}' cannot differ between SIMD lanes")
     made = Lanes(work, wiring, design, batch, plan.meta)
-    if not made.most:
+    if not made.max_runs:
         raise ValueError(
             f"recording {batch.lanes} parallel runs needs too much memory; record fewer signals "
             "(`record`) or fewer samples (`every`)"

@@ -87,7 +87,7 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
     measured: dict[str, Array] = {}
     given: dict[str, Array] = {}
     for name, values in columns.items():
-        into, ports = (given, inputs) if _whole(name, inputs) else (measured, outputs)
+        into, ports = (given, inputs) if _port_name_of(name, inputs) else (measured, outputs)
         _insert_elements(into, ports, name, np.asarray(values, dtype=float), len(time))
     if not measured:
         raise ValueError(
@@ -123,7 +123,7 @@ def _read(path: Path) -> dict[str, Array]:
         ) from None
 
 
-def _whole(name: str, ports: Mapping[str, Port]) -> str | None:
+def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
     """Return the name of the port that the port name or element name `name` denotes, or None."""
     if name in ports:
         return name
@@ -134,7 +134,7 @@ def _insert_elements(
     into: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
 ) -> None:
     """Insert a data column (of a whole port or of one element) into the port arrays `into`."""
-    key = _whole(name, ports)
+    key = _port_name_of(name, ports)
     if key is None:
         raise KeyError(
             f"column '{name}' of the data is neither an output nor an unconnected input; "
@@ -412,7 +412,7 @@ def replay_of(
     options: Mapping[str, Any],
     fixed: Sequence[tuple[Number, float]] = (),
 ) -> Replay:
-    """Prepare the simulation of a system at the times of a recording.
+    """Prepare the simulation of a system at the times of a recording, for the parameters `numbers`.
 
     The derivatives are exact if `exact` is True, or if `exact` is None and exact derivatives are
     available. Raises ValueError if `exact` is True and exact derivatives are not available.
@@ -678,7 +678,7 @@ def _numbers(
 
 
 def _check_near(replay: Replay, names: list[str], first: Array) -> None:
-    """Raise ValueError for parameters that are not identifiable near the initial estimates.
+    """Raise ValueError for parameters that are not identifiable near their initial values `first`.
 
     Some derivatives may be zero exactly at the initial estimates. The check therefore uses
     parameter values that differ from the initial estimates by 0.5 % to 1 %.

@@ -482,10 +482,9 @@ class _StackedRegressor:
         return compiled_base_regressor(self.model, self.base, self.terms)
 
     def _chunks(self) -> Iterator[tuple[Array, Array]]:
-        """Yield the regressors (c, k, r) and joint forces (c, k) of c samples.
+        """Yield regressors (c, nv, r) and joint forces (c, nv) for chunks of c samples.
 
-        k is nv. For a model with loops, the rows are projections onto the motions that the loops
-        allow.
+        For a model with loops, the rows are projections onto the motions that the loops allow.
         """
         n = len(self.motion["q"])
         for start in range(0, n, _CHUNK):
@@ -547,7 +546,7 @@ def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array
         rest: Sum of squared residuals of each joint (nv,).
         counts: Number of equations of each joint (nv,).
         parameters: Number of estimated parameters.
-        squares: Sum of squared forces of each joint (nv,).
+        squares: Sum of squared forces of each joint (nv,), for a lower limit near rounding errors.
     """
     share = parameters * counts / max(counts.sum(), 1.0)
     variance = np.maximum(rest, 0.0) / np.maximum(counts - share, 1.0)

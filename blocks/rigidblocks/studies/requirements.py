@@ -63,7 +63,7 @@ def robustness(formula: str, t: Array, signals: Mapping[str, Array]) -> float:
         monitor.declare_var(name, "float")
     monitor.spec = formula
     rows = [[name, np.stack([t - t[0], y], axis=1).tolist()] for name, y in signals.items()]
-    with _quiet():
+    with _without_rtamt_logs():
         try:
             monitor.parse()
             found = monitor.evaluate(*rows)
@@ -98,7 +98,7 @@ def _check_bounds(formula: str, span: float) -> None:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def _without_rtamt_logs() -> Iterator[None]:
     """Suppress the log messages of rtamt, because the exceptions of rtamt contain the messages."""
     before = logging.root.level
     logging.root.setLevel(logging.ERROR)
@@ -111,9 +111,11 @@ def _quiet() -> Iterator[None]:
 class Found(NamedTuple):
     """Evaluation of a requirement.
 
-    `number` is the evaluated quantity, such as the overshoot or the settling time. `kept` is True
-    if the requirement is satisfied. `t` is the time of the worst value [s]. `text` describes the
-    evaluation.
+    Attributes:
+        number: Evaluated quantity, such as the overshoot or the settling time.
+        kept: True if the requirement is satisfied.
+        t: Time of the worst value [s].
+        text: Description of the evaluation.
     """
 
     number: float

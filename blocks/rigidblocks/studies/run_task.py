@@ -32,7 +32,7 @@ STATISTICS: Mapping[str, Callable[[Array], float]] = {
 
 
 def measure_of(measure: Measure | str) -> Measure:
-    """Return a measure as a function of the result.
+    """Convert a measure to a function of the result of a run.
 
     A string such as "max robot.q[1]" consists of a statistic and the name of a scalar signal. The
     statistic is one of STATISTICS and is computed over the samples of a run.

@@ -244,7 +244,7 @@ class Record:
                 f"{f' (it differs in: {found})' if found else ''}; choose another name or "
                 "delete it"
             )
-        _truncate(path, _whole(path) if begin == head else 0)
+        _truncate(path, _complete_length(path) if begin == head else 0)
         with path.open(newline="", encoding="utf-8", errors="replace") as file:
             for number, cells in enumerate(csv.reader(file), 1):
                 if number > 2:
@@ -268,7 +268,7 @@ class Record:
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 
-def _whole(path: Path) -> int:
+def _complete_length(path: Path) -> int:
     """Return the length [bytes] of a file up to the end of its last complete line."""
     with path.open("rb") as file:
         end = file.seek(0, io.SEEK_END)

@@ -187,7 +187,7 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:
     """Plot the next inner step size [s] and the error estimate of each part over time.
 
-    The error estimate is that of the last inner step, divided by the tolerance.
+    The error estimate refers to the last inner step, and is divided by the tolerance.
     """
     for name in names:
         length, error = (np.ravel(result[name + what]) for what in (LENGTH, ERROR))

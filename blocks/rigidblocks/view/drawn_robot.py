@@ -68,7 +68,7 @@ def javascript_function(graph: Graph) -> str:
 
 
 def encode_base64(values: ArrayLike, kind: str = "<f4") -> str:
-    """Return the base64 text of an array; the default element type is single precision."""
+    """Return an array as base64 text; `kind` is its NumPy dtype, by default single precision."""
     return base64.b64encode(np.ascontiguousarray(values, dtype=kind).tobytes()).decode()
 
 
@@ -389,7 +389,7 @@ class DrawnRobot:
                 yield name, [body, *_round_coordinates(np.append(r, np.zeros(3 - len(r)))).tolist()]
 
     def functions(self, number: int) -> str:
-        """Return the source text of the JavaScript functions for the data of `to_json`."""
+        """Return the JavaScript functions that belong to the data of `to_json`, as source text."""
         graphs = {"poses": self.poses, "open": self.closure_errors}
         return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
 

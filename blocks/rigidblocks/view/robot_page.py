@@ -171,14 +171,14 @@ def robot_file(
     try:
         return RobotFile(load_model(path, floating=floating, key=key), path, packages)
     except FormatError as error:
-        robot = _motionless(path, floating)
+        robot = _load_for_drawing(path, floating)
         if robot is None:
             raise
         warnings.warn(f"the robot can be shown but not simulated: {error}", stacklevel=3)
         return RobotFile(robot, path, packages)
 
 
-def _motionless(path: Path, floating: bool) -> RobotDescription | None:
+def _load_for_drawing(path: Path, floating: bool) -> RobotDescription | None:
     """Load a URDF robot for drawing only, and replace missing masses with a small mass.
 
     A robot without a movable joint gets a floating base. The result is None if loading fails.
@@ -277,7 +277,7 @@ def running_robots(system: System) -> list[Drawn]:
 
 
 def plant_of(block: Any) -> Plant | None:
-    """Return a block if it is a plant, or the plant in a `CompliantPlant`, and otherwise None."""
+    """Return `block` itself if it is a plant, the plant inside a `CompliantPlant`, or None."""
     if isinstance(block, CompliantPlant):
         return block.robot
     return block if isinstance(block, Plant) else None
@@ -531,7 +531,7 @@ def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
 def page_of(drawn: Sequence[DrawnRobot], robot: Any, page_data: Mapping[str, Any]) -> Page:
     """Return the page that shows drawn robots and the ground.
 
-    `robot` is as in `show`, and `page_data` contains additional data for the page script.
+    `robot` is the argument of `show`. `page_data` contains additional data for the page script.
     """
     title = ", ".join(dict.fromkeys(one.model.name for one in drawn))
     seen = camera_setup(drawn[0].model)

@@ -125,8 +125,7 @@ def overlay_page(
 ) -> Page:
     """Return a page that plays back several runs, from the earliest start to the latest end.
 
-    A robot does not move before the start and after the end of the corresponding run. The plots
-    show the signals of all runs.
+    Each robot moves only during its run. The plots show the signals of all runs.
 
     Raises:
         ValueError: `results` is empty, a result has no samples, or a result does not contain the

@@ -124,7 +124,7 @@ def simulation_page(system: System, dt: float = 1e-3, path: str | Path | None = 
         "forces": forces,
         "settable": dict(_settable(memory)),
         "signals": list(_signals(memory)),
-        "pulls": list(_pulls(system, memory)),
+        "pulls": list(_mouse_springs(system, memory)),
     }
     note = "runs in this page; drag to look around, pull at a body"
     made = page_of(drawn, system, {"kernel": kernel, "note": note})
@@ -147,7 +147,7 @@ def add_wrench_inputs(system: System) -> System:
     return same
 
 
-def _pulls(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
+def _mouse_springs(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
     """Yield, for each robot, the data of the spring between the mouse and the pulled body.
 
     The stiffness [N/m] is five times the weight of the robot divided by its length. The factor was

@@ -173,7 +173,10 @@ def _writer_options(path: Path, rate: float) -> dict[str, Any]:
 def pictures(
     result: Result, robot: Drawable, time: Array, size: tuple[int, int]
 ) -> Iterator[Array]:
-    """Yield the video frames, bytes (height, width, 3), for the times `time` (n,) [s]."""
+    """Yield a video frame, bytes (height, width, 3), for each of the times `time` (n,) [s].
+
+    `size` is the pair (width, height) in pixels.
+    """
     pairs = list(drawn_robots(robot, None))
     drawn = [one for one, _ in pairs]
     motion = motion_of(result, pairs)
@@ -213,7 +216,7 @@ class Camera:
 
     @classmethod
     def fit_points(cls, points: Array, setup: CameraSetup, size: tuple[int, int]) -> Self:
-        """Return the camera with the directions of `setup` that shows all points (n, 3) [m]."""
+        """Return the camera that shows all points (n, 3) [m] from the direction of `setup`."""
         up, back = (np.array(v) / np.linalg.norm(v) for v in (setup.up, setup.eye))
         right = np.cross(up, back)
         right = right / np.linalg.norm(right)

@@ -485,7 +485,7 @@ def _colour(material: Element) -> tuple[float, float, float] | None:
 
 
 def _triangles(file: Path, limit: int) -> Array | None:
-    """Read the triangles (n, 3, 3) of a mesh file; return None for an unreadable file."""
+    """Read at most `limit` triangles (n, 3, 3) of a mesh file; None if it cannot be read."""
     import trimesh
 
     try:

@@ -62,7 +62,10 @@ from rigidblocks.spatial.spatial import Array
 
 
 def interface_of(part: Part, shared: Unpacked | None = None) -> Interface:
-    """Instantiate the FMU of a part for FMI calls; raise FmuError on failure."""
+    """Instantiate the FMU of a part, from its file or the unpacked FMU `shared`.
+
+    Raises FmuError on failure.
+    """
     assert isinstance(part.component, Fmu)
     return _INTERFACES[part.component.version](part, shared)
 
@@ -201,7 +204,7 @@ class RunningFmu(Instance):
     def outputs(self) -> Array:
         return self.results.flat
 
-    def slopes(self, inputs: Array) -> Array | None:
+    def output_jacobian(self, inputs: Array) -> Array | None:
         if not self._fmu.interface.providesDirectionalDerivative:
             return None
         found = np.full((len(self.results.flat), len(inputs)), np.nan)
@@ -602,7 +605,10 @@ class FmuInstance(RunningFmu):
         self._event(t, 0.0, parameters)
 
     def _event(self, t: float, close: float, parameters: PortValues | None = None) -> None:
-        """Handle an event at the time t [s], and set the changed `parameters` in event mode."""
+        """Handle an event at the time t [s], and set the changed `parameters` in event mode.
+
+        A clock also ticks if its next tick is at most `close` [s] after t.
+        """
         if not self._refused[0]:
             self._try_event_mode(partial(self.fmi.call, "EnterEventMode"))
         if parameters is not None:
@@ -617,16 +623,16 @@ class FmuInstance(RunningFmu):
             group.set()
         self._last[:] = self._discrete_values()
 
-    def _try_event_mode(self, call: Callable[[], None]) -> None:
-        """Call `call` to enter event mode; if the FMU rejects this mode, continue without it.
+    def _try_event_mode(self, enter: Callable[[], None]) -> None:
+        """Enter event mode by `enter()`; continue without event mode if the FMU rejects it.
 
-        If the C loop has already made the FMI call, `call` checks the returned status and raises
-        FmuError for a failure. The FMU may reject event mode only at the first event. Without event
-        mode, the importer sets the discrete inputs in step mode, and the FMU handles its own
-        events.
+        If the C loop has already made the FMI call, `enter` checks the returned status. `enter`
+        raises FmuError for a failure. The FMU may reject event mode only at the first event.
+        Without event mode, the importer sets the discrete inputs in step mode, and the FMU handles
+        its own events.
         """
         try:
-            call()
+            enter()
         except FmuError:
             if self._entered[0] or self.fmi.is_lost:
                 raise

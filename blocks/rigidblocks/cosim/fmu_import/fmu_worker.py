@@ -106,7 +106,7 @@ class Service:
         return True
 
     def _answer_step(self, numbers: Array) -> bool:
-        """Answer a step request, which contains the inputs, the time and the step size."""
+        """Answer a step request; `numbers` contains the inputs, the time and the step size."""
         assert self._instance is not None
         self._instance.inputs[:] = numbers[:-2]
         self._instance.step(*_numbers("step", numbers[-2:], 2))
@@ -162,7 +162,7 @@ class Service:
         return self._find(text["file"])
 
     def _part(self, text: Mapping[str, Any]) -> Part:
-        """Return the part that the peer has described."""
+        """Return the part that the JSON text of a message describes."""
         file, name = self._file(text), text.get("name")
         if text.get("sha256") not in ("", _digest(file)):
             raise ValueError(
@@ -187,7 +187,8 @@ def _reshape(values: Any, port: Port) -> Array:
 def _call(instance: RunningFmu, call: str, numbers: Array, text: Mapping[str, Any]) -> Array:
     """Execute a call of an FMU instance, and return the numbers of the reply.
 
-    `numbers` contains the input values, followed by the arguments of the call.
+    `numbers` contains the input values, followed by the numeric arguments of the call. `text`
+    contains the other arguments.
     """
     n = len(instance.inputs)
     if len(numbers) < n:

@@ -61,7 +61,7 @@ def is_trusted(fmu: Fmu) -> bool:
 
 
 def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Return the test results of an FMU: may instances share a library, and may they be reset?
+    """Return the test results of an FMU for shared libraries and for resets.
 
     The FMU is tested once on each machine; later calls read the result from the cache folder.
 
@@ -104,7 +104,7 @@ def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float,
 
 
 def _test_in_process(file: Path, kind: tuple[str, str], times: tuple[float, float]) -> str | None:
-    """Test an FMU in another process, and return the result as JSON.
+    """Test an FMU in another process, and return the result as JSON (arguments as in `_reuse`).
 
     If the FMU ends the process or exceeds the time limit, the result allows neither shared
     libraries nor resets. The result is None if the other process cannot start.

@@ -196,7 +196,8 @@ class RemoteInstance(Instance):
     ) -> Array:
         """Send a call, and return the numbers in the reply.
 
-        `seconds` is the time limit of the call [s], by default the time limit of the part.
+        `numbers` and `text` are the arguments of the call. `seconds` is its time limit [s], by
+        default the time limit of the part.
         """
         while self._unanswered:  # first receive the answers to interrupted calls
             with contextlib.suppress(FmuError):

@@ -589,24 +589,24 @@ def _part(wiring: Wiring, group: tuple[str, ...], to_block: Callable[[Wiring], B
 
 
 def _redirect_connection(
-    one: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
+    connection: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
 ) -> Iterator[Connection]:
     """Yield a connection with merged parts as its ends, split into elements if necessary.
 
     The function yields nothing for a connection within a merged part.
     """
-    (a, y), (b, u) = one.source, one.target
+    (a, y), (b, u) = connection.source, connection.target
     if a in owner and owner.get(b) == owner[a]:
         return
-    source: PartPort = (owner[a], wiring.whole_name(a, y)) if a in owner else one.source
+    source: PartPort = (owner[a], wiring.whole_name(a, y)) if a in owner else connection.source
     if b not in owner:
-        yield one._replace(source=source)
+        yield connection._replace(source=source)
         return
     known = {port.name for port in parts[owner[b]].component.inputs}
     if (whole := wiring.whole_name(b, u)) in known:
-        yield one._replace(source=source, target=(owner[b], whole))
+        yield connection._replace(source=source, target=(owner[b], whole))
         return
     names = wiring.parts[b].input(u).element_names
-    for start, to in zip(one.start, one.to, strict=True):
+    for start, to in zip(connection.start, connection.to, strict=True):
         target = (owner[b], wiring.whole_name(b, names[to]))
-        yield Connection(source, target, (start,), (0,), one.names)
+        yield Connection(source, target, (start,), (0,), connection.names)

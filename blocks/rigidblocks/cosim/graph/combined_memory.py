@@ -56,7 +56,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Memory, options and port names of a part, in a system that is converted to one block.
+    """Part of a system that is converted to one block: memory, options and port names of the part.
 
     Later changes of the system do not affect the object.
     """
@@ -189,7 +189,7 @@ class WiredParts:
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the outputs with condition number and rank of kinematic loops, as pairs."""
+        """Pairs of output names: condition number and rank of the loop constraints of each part."""
         return tuple(
             (part.name_in_system(condition), part.name_in_system(rank))
             for part in self.by_name.values()
@@ -289,7 +289,7 @@ class PortsOfParts:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Names of the outputs with condition number and rank of kinematic loops, as pairs."""
+        """Pairs of output names: condition number and rank of the loop constraints of each part."""
         return self._parts.conditions
 
 

@@ -77,7 +77,7 @@ def read_description(path: Path, name: str | None = None) -> tuple[Any, list[str
 
 
 def description_in(file: Path | IO[bytes], path: str) -> tuple[Any, list[str], Intervals]:
-    """Read the model description in an FMU archive, as `read_description`.
+    """Read the model description in an FMU archive (results as in `read_description`).
 
     `path` is the name of the file in error messages.
     """

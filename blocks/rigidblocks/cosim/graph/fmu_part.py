@@ -638,7 +638,7 @@ class Fmu:
         """Return True if a port changes only at events."""
         return any(v.variability == "discrete" for v in self._arrays[name].variables)
 
-    def no_port(self, name: str) -> str | None:
+    def missing_port_reason(self, name: str) -> str | None:
         """Return the reason why the variable `name` is not a port, or None if it is unknown."""
         for v in self.description.modelVariables:
             if v.name != name:

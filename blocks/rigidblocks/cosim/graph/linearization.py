@@ -34,10 +34,11 @@ class Linearization(AttributeHints):
 
     dx, du and dy are the deviations, and t [s] is the time of the operating point. The residual is
     the derivative of the states at the operating point, or the change of the states in one sample
-    of a sampled system. The residual is zero at an equilibrium. An entry of C and D has the unit of
-    its output divided by the unit of its state or input. An entry of A and B has the unit of its
-    row state divided by the unit of its column. If dt is None, this unit is also divided by a
-    second.
+    of a sampled system. The residual is zero at an equilibrium.
+
+    The unit of an entry of C or D is the output unit divided by the state or input unit. The unit
+    of an entry of A or B is the unit of the row state divided by the unit of the column. For a
+    continuous system, it is also divided by seconds.
 
     For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
     q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
@@ -190,8 +191,8 @@ class Linearization(AttributeHints):
 
         Args:
             u: Name of the input; not required if the system has one input.
-            t: Equally spaced times (n,) [s] from 0; multiples of dt for a sampled system. Default:
-                400 intervals, until the slowest stable mode has decayed to 0.1 %.
+            t: Equally spaced times (n,) [s] from 0; multiples of dt for a sampled system. By
+                default, 400 intervals, up to the decay of the slowest stable mode to 0.1 %.
 
         Raises:
             KeyError: The name does not exist.
@@ -591,7 +592,7 @@ def _choose(
 ) -> tuple[Port, ...]:
     """Select ports by name, in the order of the names; None selects all ports.
 
-    Raises KeyError for an unknown name.
+    Raises KeyError for an unknown name. `kind` names the ports in the message, such as "input".
     """
     if names is None:
         return ports
@@ -605,15 +606,19 @@ def _choose(
     return tuple(by_name[name] for name in wanted)
 
 
-def _indices(kind: str, known: tuple[str, ...], names: str | Sequence[str] | None) -> list[int]:
-    """Return the indices of elements by name, or of all elements if no names are given."""
+def _indices(
+    kind: str, element_names: tuple[str, ...], names: str | Sequence[str] | None
+) -> list[int]:
+    """Return the indices of the elements `names` in `element_names`; None selects all elements."""
     if names is None:
-        return list(range(len(known)))
+        return list(range(len(element_names)))
     wanted = (names,) if isinstance(names, str) else tuple(names)
     for name in wanted:
-        if name not in known:
-            raise KeyError(f"the linear system has no {kind} '{name}'; {suggestion(name, known)}")
-    return [known.index(name) for name in wanted]
+        if name not in element_names:
+            raise KeyError(
+                f"the linear system has no {kind} '{name}'; {suggestion(name, element_names)}"
+            )
+    return [element_names.index(name) for name in wanted]
 
 
 def _places(memory: Memory, ports: tuple[Port, ...]) -> Array:

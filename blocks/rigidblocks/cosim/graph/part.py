@@ -122,7 +122,7 @@ def conversion_between(
 ) -> Conversion | None:
     """Return the unit conversion for a connection from output elements to input elements.
 
-    `start` and `to` contain the indices of the output elements and of the input elements.
+    `start` contains the indices of the output elements, and `to` the indices of the input elements.
 
     Returns:
         The conversion, or None if the values do not change.
@@ -463,7 +463,7 @@ def _port(part: Part, kind: str, ports: tuple[Port, ...], name: str) -> Port:
     for port in ports:
         if port.name == name:
             return port
-    why = part.component.no_port(name) if isinstance(part.component, Fmu) else None
+    why = part.component.missing_port_reason(name) if isinstance(part.component, Fmu) else None
     names = [port.name for port in ports]
     known = f"{name_list(names)}{close_match_hint(name, names)}"
     both = ("input", part.component.inputs), ("output", part.component.outputs)

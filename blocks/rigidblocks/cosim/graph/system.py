@@ -366,10 +366,7 @@ class System(AttributeHints):
             raise
 
     def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
-        """Return the connections to a port.
-
-        Each call first adds the new connections of the system to an index.
-        """
+        """Return the connections to the port `target`, from an index that each call updates."""
         indexed, n, index = self._indexed
         if indexed is not self.connections or n > len(indexed):
             n, index = 0, {}
@@ -527,9 +524,9 @@ def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[s
     method_of(ADAPTIVE, rtol)
 
 
-def _port_text(name: str, chosen: Selection) -> str:
+def _port_text(name: str, selection: Selection) -> str:
     """Return the name, shape and units of a port for messages, such as `arm.q (2, rad)`."""
-    items = [*map(str, chosen.shape), unit_text(chosen.units)]
+    items = [*map(str, selection.shape), unit_text(selection.units)]
     return f"{name} ({', '.join(filter(None, items)) or 'scalar'})"
 
 

@@ -222,9 +222,10 @@ def _refuse(name: str, block: Any) -> None:
 
 
 def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Array]:
-    """Return the initial derivatives of a block with respect to z, by port name.
+    """Return the initial derivatives of the block `name` with respect to z, by port name.
 
-    The derivative of a start value in z with respect to itself is 1; all others are 0.
+    z are the start values `numbers`. The derivative of a start value with respect to itself is 1;
+    all other derivatives are 0.
     """
     groups = (block.inputs, block.states, block.sampled, block.parameters)
     sizes = {port.name: port.size for ports in groups for port in ports}
@@ -235,9 +236,9 @@ def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Ar
     return seeds
 
 
-def _connect_derivatives(system: System, one: Connection) -> None:
+def _connect_derivatives(system: System, connection: Connection) -> None:
     """Connect the derivatives of two ports in the same way as the ports themselves."""
-    (a, y), (b, u) = one.source, one.target
+    (a, y), (b, u) = connection.source, connection.target
     source, target = f"{a}.{y}{SUFFIX}", f"{b}.{u}{SUFFIX}"
-    for i, j in zip(one.start, one.to, strict=True):
+    for i, j in zip(connection.start, connection.to, strict=True):
         system.connect(f"{source}[{i + 1},:]", f"{target}[{j + 1},:]")

@@ -734,7 +734,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark components as known, and find the components that can be evaluated next."""
+        """Mark the components `found` as known, and add the components that are then ready."""
         while found:
             k = found.pop()
             known[k] = True
@@ -788,9 +788,13 @@ def _runs(connection: Connection) -> Iterator[Wire]:
             begin = k
 
 
-def _slice_conversion(given: Conversion, part: slice) -> Conversion | None:
-    """Return the conversion of the elements in the slice `part`, or None for an identity."""
-    factor, offset, table = given.factor[part], given.offset[part], given.table
+def _slice_conversion(conversion: Conversion, elements: slice) -> Conversion | None:
+    """Return the conversion of the elements in a slice, or None if it changes no values."""
+    factor, offset, table = (
+        conversion.factor[elements],
+        conversion.offset[elements],
+        conversion.table,
+    )
     changes = table or np.any(factor != 1.0) or np.any(offset)
     return Conversion(factor, offset, table) if changes else None
 

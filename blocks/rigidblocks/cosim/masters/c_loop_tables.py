@@ -433,10 +433,10 @@ class LongStep(NamedTuple):
     length: float
 
     def step_at(self, t: float) -> tuple[float, float] | None:
-        """Return the start and the length [s] of the part's step that ends with a step of the run.
+        """Return start time and length [s] of the part's step that ends with the run's step.
 
-        t is the start time of the step of the run [s]. The result is None if no step of the part
-        ends at the end of this step.
+        t is the start time of the run's step [s]. The result is None if no step of the part ends
+        with this step.
         """
         number = round((t - self.t_start) / self.dt) + 1
         if number % self.every:
@@ -447,9 +447,11 @@ class LongStep(NamedTuple):
 class Row(NamedTuple):
     """Row of one part in the table of the C loop.
 
-    `entry` contains the data of the part, `wires` the input wires, and `scales` the unit
-    conversions. `slow` is the communication step of the part, or None if the part steps in each
-    step of the run.
+    Attributes:
+        entry: Data of the part.
+        wires: Pairs of a source view and an input view, to copy the inputs.
+        scales: Unit conversions of inputs.
+        slow: Communication step of the part, or None if the part steps in each step of the run.
     """
 
     entry: Entry
@@ -661,41 +663,49 @@ class Loop:
         self._alive += [table, work, one]
         return ctypes.addressof(table)
 
-    def _exchange(self, one: Exchange | None) -> int | None:
+    def _exchange(self, exchange: Exchange | None) -> int | None:
         """Return the address of the C struct for model exchange; None for other types of parts."""
-        if one is None:
+        if exchange is None:
             return None
-        n, m = len(one.memory[1]), len(one.memory[2])
-        matrices = 1 if one.collocation is None else COLLOCATION_NODES
+        n, m = len(exchange.memory[1]), len(exchange.memory[2])
+        matrices = 1 if exchange.collocation is None else COLLOCATION_NODES
         sizes = n, n, m, n, n, matrices * n * n, 3 * n, 3 * COLLOCATION_NODES * n
         work = [np.zeros(k) for k in sizes]
         table = _Exchange(
-            *one.functions,
+            *exchange.functions,
             *(n, m),
-            *(self._tableau(method) for method in (one.explicit, one.implicit)),
-            self._collocation(one.collocation),
-            *one.tolerances,
-            *one.switching,
-            *(values.ctypes.data for values in one.sparsity),
-            one.sparsity.n_colours,
-            *(row.ctypes.data for row in one.references),
-            one.references.shape[1],
-            one.inputs.ctypes.data,
-            one.polynomials.ctypes.data,
-            *reversed(one.polynomials.shape),
-            *(values.ctypes.data for values in (*one.memory, *work)),
+            *(self._tableau(method) for method in (exchange.explicit, exchange.implicit)),
+            self._collocation(exchange.collocation),
+            *exchange.tolerances,
+            *exchange.switching,
+            *(values.ctypes.data for values in exchange.sparsity),
+            exchange.sparsity.n_colours,
+            *(row.ctypes.data for row in exchange.references),
+            exchange.references.shape[1],
+            exchange.inputs.ctypes.data,
+            exchange.polynomials.ctypes.data,
+            *reversed(exchange.polynomials.shape),
+            *(values.ctypes.data for values in (*exchange.memory, *work)),
         )
-        self._alive += [table, work, one]
+        self._alive += [table, work, exchange]
         return ctypes.addressof(table)
 
-    def _tableau(self, one: Tableau | None) -> int | None:
+    def _tableau(self, tableau: Tableau | None) -> int | None:
         """Return the address of the C struct of a method; None if `one` is None."""
-        if one is None:
+        if tableau is None:
             return None
-        arrays = (one.a, one.b, one.c, one.dense, one.error, one.coupling, one.time)
+        arrays = (
+            tableau.a,
+            tableau.b,
+            tableau.c,
+            tableau.dense,
+            tableau.error,
+            tableau.coupling,
+            tableau.time,
+        )
         *first, coupling, time = (None if w is None else w.ctypes.data for w in arrays)
-        table = _Tableau(*one.dense.shape, one.order, *first, one.gamma, coupling, time)
-        self._alive += [table, one]
+        table = _Tableau(*tableau.dense.shape, tableau.order, *first, tableau.gamma, coupling, time)
+        self._alive += [table, tableau]
         return ctypes.addressof(table)
 
     def _collocation(self, one: CollocationTable | None) -> int | None:

@@ -274,8 +274,8 @@ class InterfaceEquations:
     ) -> Array:
         """Return the solution w (n,) near the initial guess.
 
-        The last call of `outputs` has the solution as its argument, so the parts that `outputs`
-        evaluates then contain the solution.
+        The last call of `outputs` evaluates the parts at the solution, so the parts then contain
+        consistent values.
 
         Args:
             outputs: The function y(w).
@@ -452,7 +452,10 @@ class InterfaceJacobian:
         for name, rows, outputs, inside, inputs, factor in self._links:
             if not rows or not inside:
                 continue
-            derivatives, weight = self._parts[name].slopes(inputs), factor * share(name, inputs)
+            derivatives, weight = (
+                self._parts[name].output_jacobian(inputs),
+                factor * share(name, inputs),
+            )
             for k, column in enumerate(inside):
                 slopes[rows, column] += (
                     np.nan if derivatives is None else weight[k] * derivatives[outputs, k]

@@ -99,7 +99,7 @@ class Initialization:
                 self._evaluate_known(name, {y for y, _ in outputs})
                 for y, k in outputs:
                     self._known[name, y][k] = True
-            self._settle(group)
+            self._evaluate_group(group)
 
     def end(self) -> None:
         """End the initialization of each part, in the order of the dependencies.
@@ -173,7 +173,7 @@ class Initialization:
         if not self._is_current(name):
             self._evaluate(name, self._ports[name])
 
-    def _settle(self, group: StartGroup) -> None:
+    def _evaluate_group(self, group: StartGroup) -> None:
         """Evaluate a group; solve its loop by fixed-point iteration, or else by Newton's method."""
         if not group.is_circle:
             self._refresh(group.parts[0])
@@ -266,7 +266,7 @@ class Initialization:
         return values[columns]
 
     def _check(self, group: StartGroup) -> None:
-        """Raise ArithmeticError if an input differs from its source in the solution of a loop.
+        """Raise ArithmeticError if an input differs from its source after a loop has been solved.
 
         Inputs that are not real numbers may differ, because Newton's method omits them.
         """

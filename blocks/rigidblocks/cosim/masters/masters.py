@@ -280,7 +280,11 @@ class EventStep:
     def _locate(
         self, whole: tuple[float, float], t: float, length: float, values_before: Array
     ) -> float:
-        """Locate the first event by bisection, step to it, and return the step length [s]."""
+        """Locate the first event of a step by bisection, step to it, and return this length [s].
+
+        `length` is the length of the step from t, and `whole` the whole communication step.
+        `values_before` are the event indicators at t.
+        """
         low, high = 0.0, length
         while high - low > CLOSE * whole[1]:
             middle = (low + high) / 2
@@ -442,7 +446,7 @@ class PolynomialStep(Scheme):
         return {"repeated steps": self._repeats + evaluations}
 
     def remarks(self) -> Iterator[tuple[int, str]]:
-        return follow_remarks(self._parts, self._links)
+        return polynomial_input_remarks(self._parts, self._links)
 
     def _step_group(self, group: tuple[str, ...], t: float, dt: float) -> None:
         """Step a group: a single part, or the parts of a loop of connections."""
@@ -507,14 +511,16 @@ class PolynomialStep(Scheme):
     def _sweep(self, names: Sequence[str], t: float, dt: float, simultaneous: bool) -> None:
         """Step each part once, in Jacobi order if `simultaneous`, else in Gauss-Seidel order."""
         for name in names:
-            self._parts.call_and_name_errors(name, partial(self._follow, name, t, dt))
+            self._parts.call_and_name_errors(
+                name, partial(self._step_with_polynomial_inputs, name, t, dt)
+            )
             if not simultaneous:
                 self._store_outputs(name)
         if simultaneous:
             for name in names:
                 self._store_outputs(name)
 
-    def _follow(self, name: str, t: float, dt: float) -> None:
+    def _step_with_polynomial_inputs(self, name: str, t: float, dt: float) -> None:
         """Step one part with polynomial inputs.
 
         If a part does not support polynomial inputs, each input is constant during the step and
@@ -553,7 +559,7 @@ class PolynomialStep(Scheme):
         return course
 
 
-def follow_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
+def polynomial_input_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
     """Yield warnings about parts whose lack of polynomial inputs reduces the order of accuracy."""
     for name, link in links.by_part.items():
         if name in links.samplers or parts.by_name[name].follows:
@@ -573,10 +579,10 @@ class StepSizeControl(Scheme):
 
         |y_2 - y_1| / (2^p - 1) <= tol h max(nominal, |y|)
 
-    h is the step size. y_1 are the outputs after one step, and y_2 the outputs after two half
-    steps. The run continues from y_2. The inequality must hold for all outputs that change within a
-    step. For outputs with direct feedthrough, the factor h is omitted, because the errors do not
-    accumulate.
+    h is the step size, tol the tolerance `step_tol`, and nominal the nominal value of the output.
+    y_1 are the outputs after one step, and y_2 the outputs after two half steps. The run continues
+    from y_2. The inequality must hold for all outputs that change within a step. For outputs with
+    direct feedthrough, the factor h is omitted, because the errors do not accumulate.
 
     All sample times are multiples of the longest step. If the inequality does not hold, the step is
     repeated with half the step size. Step sizes are multiples of the shortest step, and each step
@@ -672,7 +678,10 @@ class StepSizeControl(Scheme):
             last = error
 
     def _lengthen_step(self, error: float, done: int) -> None:
-        """Double the step size if the error and the start time of the next step permit it."""
+        """Double the step size if the error and the start time of the next step permit it.
+
+        `done` is the completed length of the span, in units of the shortest step.
+        """
         doubled = (1 << self._most) >> max(self._halvings - 1, 0)
         if self._halvings and error * 2.0**self._p <= _SAFETY and done % doubled == 0:
             self._halvings -= 1

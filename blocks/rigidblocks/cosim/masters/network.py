@@ -117,7 +117,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def step(self, number: int, t: float, dt: float) -> None:
-        """Step a part with constant inputs; the message of an error contains the part name."""
+        """Step the part `number` with constant inputs; error messages contain the part name."""
 
     @abc.abstractmethod
     def check_status(self, number: int, call: int, status: int, t: float, dt: float) -> None:
@@ -125,7 +125,7 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
-        """Yield each part with an adaptive method, and the data of its step size control.
+        """Yield pairs (part name, data of the step size control) of parts with adaptive methods.
 
         `STEP_PORTS` lists the elements of the data.
         """
@@ -334,7 +334,7 @@ class Instances(Network):
         self.step_within((t, dt), number, t, dt)
 
     def step_within(self, whole: tuple[float, float], number: int, t: float, dt: float) -> None:
-        """Step one part within the communication step `whole` (see `Instance.step_within`)."""
+        """Step the part `number` within the communication step `whole` (`Instance.step_within`)."""
         if self._sent_together and number == self._sent_together[0]:
             # all parts have read their inputs, so parts in other processes can step in parallel
             for k in self._sent_together:

@@ -91,7 +91,7 @@ class Instance(abc.ABC):
         inputs, its inputs are held at the means of the polynomials.
         """
 
-    def slopes(self, inputs: Array) -> Array | None:
+    def output_jacobian(self, inputs: Array) -> Array | None:
         """Return the Jacobian (n, m) of all n outputs with respect to m inputs.
 
         `inputs` contains the indices of the inputs. The Jacobian is evaluated at the current state.

@@ -201,7 +201,7 @@ class Plan:
 
     @cached_property
     def slow_parts(self) -> dict[str, int]:
-        """Communication step of each part with a longer step than the run, in steps of the run."""
+        """Parts with their own, longer communication step, as a number of steps of the run."""
         counts = {
             name: round(part.dt / self.dt)
             for name, part in self.wiring.parts.items()

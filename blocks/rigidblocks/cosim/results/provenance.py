@@ -26,8 +26,8 @@ _LARGE = 1000  # number of elements above which only the digest of a parameter i
 def system_content(wiring: Wiring) -> tuple[str, dict[str, str]]:
     """Return the digest of a system without start values, and the digests of its FMU files.
 
-    The digest of the system covers all other data that affect the results of a run. The digests of
-    the FMU files are listed by part name.
+    The digest of the system covers all data that affect the results of a run, except the start
+    values. The digests of the FMU files are listed by part name.
     """
     fmus = {
         name: _fmu_digest(part.component)

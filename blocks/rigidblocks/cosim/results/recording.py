@@ -84,8 +84,8 @@ class RecordOptions:
     def spacing(self, grid: Grid) -> int:
         """Return the number of steps between two recorded communication points.
 
-        In a run of n steps, this number is min(every, n + 1). The limit n + 1 does not change the
-        recorded samples, but the number then fits a C integer.
+        In a run of n steps, this number is min(every, n + 1). The limit n + 1 has no effect on the
+        recorded samples, and ensures that the number fits a C integer.
         """
         return min(int(self.every), grid.n + 1)
 

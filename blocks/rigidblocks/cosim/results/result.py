@@ -100,7 +100,7 @@ class Result(AttributeHints):
         return cls(time, ports, np.hstack(columns), meta, events)
 
     def times(self, kind: str) -> Array:
-        """Return the times [s] of the events of one type."""
+        """Return the times [s] of all events of the type `kind`."""
         return np.array([event.t for event in self.events if event.kind == kind])
 
     def __getitem__(self, name: str) -> Array:

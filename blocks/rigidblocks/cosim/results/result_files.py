@@ -120,9 +120,10 @@ def format_of(path: Path) -> Format:
 
 
 def check_target(path: Path, numbers: int, logged: bool) -> None:
-    """Check before a run that a result file with the given number of values can be written.
+    """Check before a run that a result file can be written.
 
-    `logged` is True if the run also writes a separate log, which needs 8 bytes per value.
+    `numbers` is the number of values in the file. `logged` is True if the run also writes a
+    separate log, which needs 8 bytes per value.
 
     Raises:
         ValueError: The file extension is unknown.
@@ -253,7 +254,7 @@ def write(result: Content, path: Path) -> None:
 
 
 def temporary_folder(target: Path) -> tempfile.TemporaryDirectory[str]:
-    """Return a context manager that creates a temporary folder next to a reserved file.
+    """Return a context manager that creates a temporary folder next to the reserved file `target`.
 
     The function removes temporary folders that killed processes left for the same file.
     """
