@@ -43,7 +43,7 @@ Turn = Callable[[int, Sweep], Found]
 
 
 class Rows(NamedTuple):
-    """Column indices of each contact in Y, its rows (3, m), and the minimum normal velocity."""
+    """Rows of each contact in Y: column indices, values (3, m), and minimum normal velocity."""
 
     at: list[np.ndarray]
     Y: list[np.ndarray]

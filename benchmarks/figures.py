@@ -89,7 +89,7 @@ def general_chain(n: int, rng: np.random.Generator) -> Model:
 
 
 def algorithms() -> Rows:
-    """Yield operations of a general chain, and call times of this library and of Pinocchio."""
+    """Yield operation counts of a general chain, and call times of this library and Pinocchio."""
     model, rng = models()["7 joints"], np.random.default_rng(0)
     general = general_chain(model.nv, rng)
     q, qd, w = rng.normal(size=(3, model.nv))
@@ -104,7 +104,7 @@ def algorithms() -> Rows:
 
 
 def linkages() -> Rows:
-    """Yield operations and call times of closed loops, and Pinocchio's call times."""
+    """Yield operation counts and call times of closed loops, and Pinocchio's call times."""
     for name, mechanism in LOOPS.items():
         function, other = loops.evaluation(mechanism), loops.in_pinocchio_with_loops(mechanism)
         check_equal(

@@ -27,7 +27,7 @@ def with_tables(text: str, measured: dict) -> str:
 
 
 def table(one: dict) -> str:
-    """Return a table or printed output, with the machine and the date of the measurement."""
+    """Return a table or a printed output as text, with machine and date of the measurement."""
     if "printed" in one:
         text = "```\n" + one["printed"] + "```\n"
     else:

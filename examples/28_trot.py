@@ -88,7 +88,7 @@ def checks(result, model):
 
 
 def unexplained_momentum(result, model):
-    """Return the largest momentum change [N s] that contacts and weight do not explain."""
+    """Return the largest error [N s] of the momentum balance with contact forces and weight."""
     rows = zip(result["robot.q"], result["robot.qd"], strict=True)
     p = np.array([momentum(model, q, qd)[3:] for q, qd in rows])
     weight = sum(body.m for body in model.inertia) * model.gravity
