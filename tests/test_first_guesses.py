@@ -1,12 +1,14 @@
 """First guesses of new users: each call works, or its error names the right call."""
 
 import re
+from importlib import import_module
 
 import numpy as np
 import pytest
 
 import rigidblocks
 import rigidblocks.library
+from rigidblocks.common import name_hints
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot_description.load import puma560
 from rigidblocks.studies import requirements
@@ -102,7 +104,7 @@ GUESSES = {
     "linearize(system).margin()": "write linear.margins()",
     "linearize(system, cut='pd.tau[1]').margins()": None,
     "rigidblocks.Gain": None,
-    "rigidblocks.load_urdf": "did you mean load_model?",
+    "rigidblocks.load_urdf": "write load_model('robot.urdf')",
     # guesses of users of Simulink, MuJoCo, Pinocchio, python-control, FMPy and gymnasium
     "simulate(system, 2e-3, 1e-3, verbose=True)": "did you mean progress?",
     "simulate(system, 2e-3, 1e-3, input=None)": "did you mean scenario or events?",
@@ -126,6 +128,16 @@ GUESSES = {
     "rigidblocks.Scope": "write result.plot('part.port')",
     "rigidblocks.Stateflow": "write StateMachine(states, transitions, sample_time)",
     "rigidblocks.SyncVectorEnv": "write vector_env(system, n, dt",
+    "rigidblocks.plot": "write result.plot('part.port')",
+    "rigidblocks.FMU": "write system.add(name, 'file.fmu')",
+    "rigidblocks.PIDController": "write PID(kp, ki, kd)",
+    "rigidblocks.library.SineWave": "write Sine(amplitude, frequency)",
+    "rigidblocks.library.Fcn": "write python_block(",
+    "rigidblocks.lqr": "write control.ss(*linearize(system))",
+    "rigidblocks.fkine": "write forward_kinematics(model, q)",
+    "rigidblocks.library.DCMotor": "from rigidblocks.dynamics.motors import DCMotor",
+    "rigidblocks.Lidar": "write ProximitySensor(",
+    "rigidblocks.load_result": "write Result.load('run.csv')",
     "Sine(1.0, like='robot.q')": "write system.add(name, block, like='arm.q')",
     "Integrator(initial_condition=1.0)": "did you mean y0?",
     "Noise(1e-3, std=1.0)": "did you mean deviation?",
@@ -201,6 +213,44 @@ def test_first_guess_of_a_user_works_or_its_error_names_the_correct_call(guess, 
     with pytest.raises((TypeError, AttributeError, KeyError, ValueError)) as caught:
         eval(guess, names)
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("statement", "expected"),
+    {
+        "from rigidblocks import load_urdf": "'load_urdf' from 'rigidblocks'; write load_model(",
+        "from rigidblocks import Gian, System": "'Gian' from 'rigidblocks' (did you mean Gain?)",
+        "from rigidblocks.library import Gain, Gian": "(did you mean Gain?)",
+        "from rigidblocks.library import SineWave": "write Sine(amplitude, frequency)",
+        "from rigidblocks import tf as transfer": "write TransferFunction(num, den)",
+    }.items(),
+)
+def test_import_of_an_unknown_name_names_the_correct_name(statement, expected):
+    """Python itself replaces the message of an AttributeError in this statement."""
+    with pytest.raises(ImportError) as caught:
+        exec(statement, {})
+    assert expected in str(caught.value)
+
+
+def test_unknown_names_of_the_package_are_no_attributes():
+    for module in (rigidblocks, rigidblocks.library):
+        assert not hasattr(module, "load_urdf")
+        assert getattr(module, "Gian", None) is None
+
+
+def test_calls_in_the_hints_for_names_of_other_packages_exist():
+    """Each class or function with arguments in a hint is a public name of the package."""
+    methods = {"add", "connect", "plot", "bode", "nyquist", "margins", "load", "ss", "zeros"}
+    for hint in name_hints.EQUIVALENT_CALLS.values():
+        for name in re.findall(r"(\w+)\(", hint):
+            if name in methods:
+                continue
+            where = re.search(r"rigidblocks\.dynamics\.(\w+)", hint)
+            module = f"rigidblocks.dynamics.{where[1]}" if where else "rigidblocks"
+            assert hasattr(import_module(module), name), hint
+    for hint in name_hints.EQUIVALENT_CALLS.values():
+        for statement in re.findall(r"from rigidblocks\S* import [\w, ]+\w", hint):
+            exec(statement, {})
 
 
 def test_error_inside_a_function_is_not_reported_as_a_wrong_argument():

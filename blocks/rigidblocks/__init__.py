@@ -1,5 +1,6 @@
 """Robot-dynamics simulation blocks for co-simulation."""
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -220,8 +221,7 @@ def _name_of_subpackage(name: str) -> Any:
             return getattr(face, name)
         known += face.__all__
     hints = import_module("rigidblocks.common.name_hints")
-    hint = hints.equivalent_call(name) or hints.close_match_hint(name, known)
-    raise AttributeError(f"module 'rigidblocks' has no attribute '{name}'{hint}")
+    raise hints.unknown_name_error("rigidblocks", name, known, sys._getframe(2))
 
 
 def __dir__() -> list[str]:

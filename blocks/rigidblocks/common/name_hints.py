@@ -2,9 +2,11 @@
 
 import abc
 import difflib
+import dis
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
+from types import FrameType
 from typing import TYPE_CHECKING, Any, ClassVar, ParamSpec, TypeVar, get_type_hints
 
 P = ParamSpec("P")
@@ -146,29 +148,87 @@ ADVICE = {
 
 # equivalent calls of this package, by function names of other packages
 EQUIVALENT_CALLS = {
+    "run Simulator Simulation Master Orchestrator": "simulate(system, t_stop, dt)",
+    "FMU FMUBlock load_fmu read_fmu FMUPart": "system.add(name, 'file.fmu')",
+    "SSP load_ssp read_ssp": "load_system('system.ssp')",
+    "export to_fmu build_fmu save_fmu": "export_fmu(block, 'file.fmu')",
+    "load_result read_csv read_result": "Result.load('run.csv')",
+    "UDP UDPLink UDPReceiver UDPSender": "from rigidblocks.hil.links import UdpLink",
+    "CAN CANBus CANLink": "from rigidblocks.hil.can_link import CanLink",
+    "RealTime real_time realtime HIL Runner": "build_runner(system, 'plant', dt=1e-3)",
+    "Mesh": "from rigidblocks.contact import ConvexHull, TriangleMesh",
+    "Ground Terrain": "Plane(...) or HeightField(...) in a World, or GroundContact(...)",
+    "Lidar RangeFinder": "ProximitySensor(...)",
     "simulate_fmu": "system.add(name, 'file.fmu') and simulate(system, t_stop, dt)",
     "read_model_description": "`rigidblocks info file.fmu`, or system.add(name, 'file.fmu')",
-    "MjModel mj_loadXML load_mjcf load_sdf load_xacro buildModelFromUrdf buildModelsFromUrdf "
+    "MjModel mj_loadXML load_mjcf load_sdf load_xacro load_urdf from_urdf load_robot URDF Robot "
+    "buildModelFromUrdf buildModelsFromUrdf "
     "buildModelFromMJCF RobotWrapper": "load_model('robot.urdf'), also for MJCF and SDF",
     "MjData mj_step mj_forward": "simulate(system, t_stop, dt) with a RobotPlant in the system",
     "neutral": "np.zeros(model.nq), or the start value of RobotPlant(model)",
-    "computeJointJacobians computeFrameJacobian getFrameJacobian mj_jac": (
+    "jacobian jacobe jacob0 computeJointJacobians computeFrameJacobian getFrameJacobian mj_jac": (
         "frame_jacobian(model, q, 'body')"
     ),
-    "forwardKinematics framesForwardKinematics updateFramePlacements": (
+    "fk fkine forwardKinematics framesForwardKinematics updateFramePlacements": (
         "forward_kinematics(model, q)"
     ),
-    "inverse_dynamics inverseDynamics": "rnea(model, q, qd, qdd)",
-    "forward_dynamics forwardDynamics": "aba(model, q, qd, tau)",
-    "mass_matrix mj_fullM": "crba(model, q)",
+    "ik ikine inverseKinematics": "inverse_kinematics(model, targets)",
+    "coriolis nonlinearEffects nle": "rnea(model, q, qd, 0 * qd)",
+    "gravity gravity_torque computeGeneralizedGravity": "rnea(model, q, 0 * q, 0 * q)",
+    "com center_of_mass centerOfMass": "centre_of_mass(model, q)",
+    "ForceTorqueSensor FTSensor": "JointWrenches(...)",
+    "inverse_dynamics inverseDynamics RNEA": "rnea(model, q, qd, qdd)",
+    "forward_dynamics forwardDynamics ABA": "aba(model, q, qd, tau)",
+    "mass_matrix mj_fullM inertia CRBA": "crba(model, q)",
     "ode45 ode solve_ivp odeint sim lsim forced_response": "simulate(system, t_stop, dt)",
-    "linmod linearise": "linearize(system)",
+    "linmod linearise dlinmod trim": "linearize(system)",
+    "bode nyquist margin pole zero damp": "linear = linearize(system), then linear.bode(), "
+    "linear.nyquist(), linear.margins() or linear.poles",
+    "lqr dlqr LQR place rlocus root_locus c2d": "control.ss(*linearize(system)), for the functions "
+    "of python-control",
     "tf TransferFcn": "TransferFunction(num, den)",
     "ss": "StateSpace(A, B, C, D)",
-    "feedback series parallel": "system.connect(source, target) for each connection",
-    "Scope ToWorkspace To_Workspace": "result.plot('part.port') after simulate(...)",
+    "feedback series parallel connect Bus Goto From": "system.connect(source, target) for each "
+    "connection",
+    "Scope ToWorkspace To_Workspace plot Display": "result.plot('part.port') after simulate(...)",
+    "FromWorkspace From_Workspace FromFile From_File SignalEditor": "Playback(time, values)",
+    "Fcn MATLABFunction MATLAB_Function Abs Sqrt Trigonometry MathFunction Interpreted": (
+        "python_block(function, inputs=..., outputs=...)"
+    ),
+    "Not And Or Xor LogicalOperator": "Logic('and', n)",
+    "RelationalOperator Greater Less": "Compare(threshold)",
+    "Relay SchmittTrigger": "Hysteresis(lower, upper, sample_time)",
+    "FirstOrder FirstOrderLag MovingAverage Filter": "LowPass(T)",
+    "PIDController PIController DiscretePID": "PID(kp, ki, kd)",
+    "SineWave SignalGenerator": "Sine(amplitude, frequency)",
+    "PulseGenerator SquareWave": "Pulse(width, amplitude, period)",
+    "WhiteNoise BandLimitedWhiteNoise RandomNumber": "Noise(sample_time, seed)",
+    "DiscreteIntegrator DiscreteTimeIntegrator": "Integrator(sample_time=...)",
+    "DiscreteTransferFunction DiscreteTransferFcn": "TransferFunction(num, den, sample_time=...)",
+    "Lookup1D Lookup2D LookupTable1D LookupTable2D": "LookupTable(x, values)",
+    "Subsystem": "FusedSystem(system, dt), a block of a System",
+    "Quantizer Quantization": "Encoder(resolution, sample_time)",
+    "Backlash": "Gearbox(ratio, backlash=...) of rigidblocks.dynamics.drives",
+    "PMSM BLDC": "SynchronousMotor(...) of rigidblocks.dynamics.motors",
+    "DCMotor Motor SynchronousMotor": "from rigidblocks.dynamics.motors import DCMotor, ...",
+    "Drive Gearbox Actuator": "from rigidblocks.dynamics.drives import Drive, Gearbox, ...",
+    "Hydraulic HydraulicActuator": "HydraulicCylinder(...) of rigidblocks.dynamics.hydraulics",
+    "Stiction LuGre Drag Stop": (
+        "from rigidblocks.dynamics.force_laws import Drag, LuGre, Stiction, Stop"
+    ),
+    "Damper": "Spring(K=0.0, D=...)",
+    "CubicSpline JointTrajectory Trajectory Spline": "Waypoints(times, points, kind)",
+    "MinimumJerk": "QuinticProfile(...)",
+    "Ruckig OTG": "JerkLimitedProfile(...)",
+    "ImpedanceController CartesianImpedance": (
+        "TaskSpacePD(...), or OperationalSpaceController(...)"
+    ),
+    "ComputedTorque ComputedTorqueController": "InverseDynamicsController(...)",
+    "KalmanFilter Kalman EKF UKF": "ExtendedKalmanFilter(...), or UnscentedKalmanFilter(...)",
     "Chart Stateflow FSM": "StateMachine(states, transitions, sample_time)",
-    "make VecEnv SyncVectorEnv": ("vector_env(system, n, dt, observe=..., act=..., reward=...)"),
+    "make Env GymEnv make_env gym_env VecEnv SyncVectorEnv": (
+        "vector_env(system, n, dt, observe=..., act=..., reward=...)"
+    ),
 }
 
 
@@ -179,6 +239,21 @@ def equivalent_call(name: str) -> str:
     """
     call = next((call for words, call in EQUIVALENT_CALLS.items() if name in words.split()), None)
     return "" if call is None else f"; write {call}"
+
+
+def unknown_name_error(
+    module: str, name: str, known: Iterable[str], caller: FrameType
+) -> AttributeError | ImportError:
+    """Return the error for an unknown name of a module, with a hint.
+
+    The statement `from module import name` replaces the message of an AttributeError. If the caller
+    executes this statement, the error is therefore an ImportError.
+    """
+    hint = equivalent_call(name) or close_match_hint(name, known)
+    opcode = dis.opname[caller.f_code.co_code[caller.f_lasti]]
+    if opcode == "IMPORT_FROM":
+        return ImportError(f"cannot import name '{name}' from '{module}'{hint}", name=name)
+    return AttributeError(f"module '{module}' has no attribute '{name}'{hint}", name=name)
 
 
 def suggestion(name: str, known: Iterable[str]) -> str:

@@ -1,5 +1,9 @@
 """Library of blocks: plants without contact, controllers, signals, sensors, estimators."""
 
+import sys
+from typing import TYPE_CHECKING
+
+from rigidblocks.common.name_hints import unknown_name_error
 from rigidblocks.library.closed_loops import (
     ClosedLoopPlant,
     CompliantLoopClosure,
@@ -150,3 +154,11 @@ __all__ = [
     "ZeroOrderHold",
     "load_policy",
 ]
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name):
+        if name.startswith("__"):  # Python protocols
+            raise AttributeError(f"module 'rigidblocks.library' has no attribute '{name}'")
+        raise unknown_name_error("rigidblocks.library", name, __all__, sys._getframe(1))
