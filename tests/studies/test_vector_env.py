@@ -271,6 +271,39 @@ def test_error_for_a_wrong_argument_of_vector_env_names_the_argument(options, er
         environment(**options)
 
 
+def test_reset_with_a_mask_restarts_only_the_selected_environments():
+    """The other environments continue; the next step applies the actions of all environments."""
+    env, same = environment(max_steps=3), environment(max_steps=3)
+    rng, n = np.random.default_rng(5), 4
+    for each in (env, same):
+        each.reset(seed=2)
+    for actions in rng.uniform(-1, 1, (2, n, 2)):
+        before = env.step(actions)[0]
+        same.step(actions)
+    mask = np.array([False, True, False, True])
+    seen, _ = env.reset(options={"reset_mask": mask})
+    assert_array_equal(seen[~mask], before[~mask])
+    assert np.all(np.abs(seen[mask, :2]) <= 0.1)
+    assert_array_equal(seen[mask, 2:], 0.0)
+    actions = rng.uniform(-1, 1, (n, 2))
+    seen, reward, _, truncated, _ = env.step(actions)
+    expected, _, _, expected_truncated, _ = same.step(actions)
+    assert_array_equal(seen[~mask], expected[~mask])
+    assert_array_equal(truncated, ~mask)
+    assert expected_truncated.all()
+    assert np.all(reward[mask] < 0.0)  # the reward of an environment that ignores its action is 0
+    env.reset(options={"reset_mask": ~mask})
+    assert np.all(env.step(actions)[1] < 0.0)
+
+
+@pytest.mark.parametrize("mask", [[True], [1, 0, 0, 1], np.ones((4, 1), bool)])
+def test_reset_rejects_a_mask_of_another_shape_or_type(mask):
+    env = environment()
+    env.reset(seed=1)
+    with pytest.raises(ValueError, match=r"reset_mask must contain 4 truth values"):
+        env.reset(options={"reset_mask": mask})
+
+
 def test_vector_env_rejects_a_robot_model_instead_of_a_system():
     with pytest.raises(TypeError, match="vector_env needs a System or a block, not a "):
         vector_env(planar2(), 4, DT, observe=["q"], act={"tau": (-1, 1)}, reward=distance)

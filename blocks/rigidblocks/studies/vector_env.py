@@ -43,6 +43,8 @@ def vector_env(
     the values of the outputs `observe`, one after another. An episode ends when `terminated`
     returns True, when the environment fails, or after `max_steps` actions. The next step restarts
     the environment, ignores the action (`AutoresetMode.NEXT_STEP`) and returns the reward 0.
+    `reset(options={"reset_mask": mask})` restarts only the environments whose element of the mask
+    (n,) is True. The next step then applies the actions of these environments.
 
     An environment fails when a value becomes infinite or NaN. This step terminates the episode with
     the reward `failure_reward`, and sets `info["failed"]` (n,) to True for the environment. If the
@@ -247,10 +249,17 @@ def _environment_class() -> Any:
             self._ages, self._ended = np.zeros(n, int), np.zeros(n, bool)
 
         def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, Any]:
-            """Start all environments."""
+            """Start all environments, or the environments of the option `reset_mask` (n,)."""
             super().reset(seed=seed, options=options)
-            self._restart(np.ones(self.num_envs, bool))
-            self._ended = np.zeros(self.num_envs, bool)
+            n = self.num_envs
+            mask = np.asarray((options or {}).get("reset_mask", np.ones(n, bool)))
+            if mask.shape != (n,) or mask.dtype != bool:
+                raise ValueError(
+                    f"reset_mask must contain {n} truth values, an array of shape ({n},), "
+                    f"not {mask.dtype} with shape {mask.shape}"
+                )
+            self._restart(mask)
+            self._ended = self._ended & ~mask
             return self._observation(), {}
 
         def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
