@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _print_interrupt(end: SystemExit) -> None:
-    """Print the message of the KeyboardInterrupt that ended the command, which typer discards."""
+    """Print the message of an interrupt that ended the command, because typer does not print it."""
     cause: BaseException | None = end
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__

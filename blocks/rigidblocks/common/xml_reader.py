@@ -86,7 +86,7 @@ _ENTITIES = "the document declares entities, which are not read; replace them by
 
 
 def _lines(match: re.Match[bytes]) -> bytes:
-    """Return only the line breaks of a match, so that its removal preserves the line numbers."""
+    """Return the line breaks of a match; this replacement preserves the line numbers."""
     return b"\n" * match[0].count(b"\n")
 
 

@@ -78,7 +78,8 @@ class BatchResult:
                 return flat.reshape(*flat.shape[:2], *port.shape)
             start += port.size
         raise KeyError(
-            f"no recorded output '{name}'; {suggestion(name, [port.name for port in self.ports])}"
+            f"the result has no recorded output '{name}'; "
+            f"{suggestion(name, [port.name for port in self.ports])}"
         )
 
     def run(self, k: int) -> Result:

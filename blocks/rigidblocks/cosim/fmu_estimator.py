@@ -1,4 +1,4 @@
-"""Unscented Kalman filter around an FMU, by its saved states."""
+"""Unscented Kalman filter with a co-simulation FMU as its model."""
 
 from __future__ import annotations
 

@@ -544,7 +544,7 @@ class CanLink(Link):
                 self._accept(numbers[number], frame[8 : 8 + size])
 
     def _accept(self, k: int, data: bytes) -> None:
-        """Store the signal values of a frame of message k, or count the fault of the frame."""
+        """Store the signal values of a frame of message k, or count the frame as faulty."""
         message, state = self.received[k], self._state
         if len(data) < message.size:
             self.counts["of wrong size"] += 1

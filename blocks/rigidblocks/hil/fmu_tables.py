@@ -337,7 +337,7 @@ def _starts(name: str, part: Part, ports: Iterable[Port]) -> Iterator[tuple[str,
 
 
 def _start_values(part: Part, port: Port) -> Any:
-    """Return the start values of a port as a flat list, encoded as in `simulate`."""
+    """Return the start values of a port as a flat list, in the encoding that `simulate` uses."""
     default = port.start
     if default is None and port.type in TEXTUAL:
         default = number("" if port.type == "String" else b"")

@@ -79,7 +79,7 @@ class SequentialParts:
 
     @cached_property
     def plan(self) -> Plan:
-        """Execution plan with the stepping order of the parts, as in `simulate`."""
+        """Plan of a run with the same stepping order as in `simulate`."""
         return make_plan(self.system, self.dt, options={"order": self.order})
 
     @cached_property

@@ -140,7 +140,7 @@ def run_with_retry(worker: Worker, numbers: Array) -> Row:
 
 
 def thread_local_worker(make: Callable[[], Worker], *spare: Worker) -> Worker:
-    """Return a worker that calls a separate worker in each thread.
+    """Return a worker that passes each run to the worker of the calling thread.
 
     A thread takes its worker from `spare`, or calls `make` if `spare` is empty.
     """

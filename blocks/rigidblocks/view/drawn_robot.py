@@ -398,7 +398,7 @@ class DrawnRobot:
 class CameraSetup:
     """Camera setup: the upward direction `up` (3,), and the direction (3,) to the camera.
 
-    If `any_side` is True, the camera may view the robot from all sides at its initial height.
+    If `any_side` is True, the camera may circle the robot at its initial height.
     """
 
     up: tuple[float, ...]

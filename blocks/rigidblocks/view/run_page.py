@@ -66,8 +66,8 @@ def animate(
 
     Args:
         result: Result of a run, or several results by name.
-        robot: The simulated system, or a robot as in `show`. The result must contain the motion of
-            exactly one such robot.
+        robot: The simulated system, or any robot that `show` accepts. The result must contain the
+            motion of exactly one such robot.
         path: Path to save the page, if given.
         signals: Names of the signals to plot, by default all signals.
         paths: Names of frames or bodies whose paths are drawn.

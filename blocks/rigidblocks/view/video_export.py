@@ -107,7 +107,7 @@ def film(
 
     Args:
         result: Result of the run.
-        robot: Robot as in `animate`.
+        robot: The simulated system, or a robot of this system (see `animate`).
         path: Path of the file: .gif, or a video .mp4, .mov or .webm.
         speed: Seconds of the run per second of the video.
         rate: Frames per second.

@@ -195,7 +195,7 @@ class RunningFmu(Instance):
         return self.given.flat
 
     @property
-    def follows(self) -> bool:
+    def supports_polynomial_inputs(self) -> bool:
         return supports_polynomial_inputs(self._fmu)
 
     def set_stop_time(self, t_stop: float) -> None:
@@ -510,7 +510,7 @@ class FmuInstance(RunningFmu):
         self.results.get()
 
     def follow(self, course: Array, t: float, dt: float) -> None:
-        if self.follows:
+        if self.supports_polynomial_inputs:
             self.given.flat[:] = course[0]
             self.fmi.log.clock[0] = t
             self.given.set()

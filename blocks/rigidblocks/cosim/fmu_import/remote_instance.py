@@ -141,7 +141,7 @@ class RemoteInstance(Instance):
         return self._u
 
     @property
-    def follows(self) -> bool:
+    def supports_polynomial_inputs(self) -> bool:
         return supports_polynomial_inputs(self._fmu)
 
     def follow(self, course: Array, t: float, dt: float) -> None:

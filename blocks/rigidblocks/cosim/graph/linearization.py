@@ -1,4 +1,4 @@
-"""Linearisation of blocks and systems at an operating point."""
+"""Linearization of blocks and systems at an operating point."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -601,7 +601,7 @@ def _open_ports(component: Any) -> frozenset[str]:
 class DiagramContent:
     """Content of a diagram: the text lines of each part, and the connections between the parts.
 
-    A connection is a tuple (from, to, text, at_once), as in `diagram_content`.
+    A connection is a tuple (from, to, text, at_once); `diagram_content` explains `at_once`.
     """
 
     parts: dict[str, tuple[str, ...]]

@@ -691,7 +691,7 @@ class Loop:
         return ctypes.addressof(table)
 
     def _tableau(self, tableau: Tableau | None) -> int | None:
-        """Return the address of the C struct of a method; None if `one` is None."""
+        """Return the address of the C struct of a method, or None without a method."""
         if tableau is None:
             return None
         arrays = (

@@ -82,7 +82,7 @@ class CoSimulation(Master):
         coupling, self._is_plain = plan.coupling, plan.coupling.is_plain
         held = HeldStep(plan, network)
         self._events = EventStep(plan, network, held) if plan.events else None
-        scheme: Scheme = PolynomialStep(plan, network) if coupling.follows else held
+        scheme: Scheme = PolynomialStep(plan, network) if coupling.uses_polynomial_inputs else held
         bonds = PowerBonds(plan, network) if coupling.bonds else None
         self._step = scheme if bonds is None else bonds.measure(scheme)
         control = None
@@ -275,7 +275,10 @@ class EventStep:
             if rest <= 0:
                 return
             recording.insert(start, self._parts.row())
-        raise ArithmeticError(f"more than {EVENTS} events occurred within one communication step")
+        raise ArithmeticError(
+            f"more than {EVENTS} events occurred within one communication step; reduce dt, or "
+            "check that the event indicators do not chatter"
+        )
 
     def _locate(
         self, whole: tuple[float, float], t: float, length: float, values_before: Array
@@ -495,7 +498,7 @@ class PolynomialStep(Scheme):
         mean = float(mean_inputs(self._ahead.zero[:, None], self._ahead.dt)[0])
 
         def share(name: str, inputs: Array) -> Array:
-            at_end = self._parts.by_name[name].follows or np.isin(
+            at_end = self._parts.by_name[name].supports_polynomial_inputs or np.isin(
                 inputs, self._links.inputs_at_end[name]
             )
             return np.where(at_end, 1.0, mean)
@@ -530,7 +533,7 @@ class PolynomialStep(Scheme):
         """
         part, course = self._parts.by_name[name], self._input_polynomials(name)
         at_end = self._links.inputs_at_end[name]
-        if part.follows or not len(at_end):
+        if part.supports_polynomial_inputs or not len(at_end):
             part.follow(course, t, dt)
             return
         end, held = evaluate_inputs(course, dt), np.zeros_like(course)
@@ -562,7 +565,7 @@ class PolynomialStep(Scheme):
 def polynomial_input_remarks(parts: Instances, links: Links) -> Iterator[tuple[int, str]]:
     """Yield warnings about parts whose lack of polynomial inputs reduces the order of accuracy."""
     for name, link in links.by_part.items():
-        if name in links.samplers or parts.by_name[name].follows:
+        if name in links.samplers or parts.by_name[name].supports_polynomial_inputs:
             continue
         if not links.held[link.of].all():
             yield (

@@ -78,7 +78,7 @@ class Instance(abc.ABC):
         """Return a writable view of the flattened values of all inputs, in port order."""
 
     @property
-    def follows(self) -> bool:
+    def supports_polynomial_inputs(self) -> bool:
         """True if the part supports polynomial inputs within a step."""
         return True
 

@@ -90,7 +90,7 @@ class Coupling:
         return self == Coupling()
 
     @property
-    def follows(self) -> bool:
+    def uses_polynomial_inputs(self) -> bool:
         """True if inputs may be polynomials within a step."""
         return bool(self.extrapolate or self.iterate)
 
@@ -345,7 +345,7 @@ class Plan:
             return numpy_stepper(memory, method, h)
         if self.form == "traced":
             return traced_stepper(memory, method, h)
-        return compiled_stepper(memory, method, h, follows=self.coupling.follows)
+        return compiled_stepper(memory, method, h, follows=self.coupling.uses_polynomial_inputs)
 
 
 def make_for_part(name: str, make: Callable[[], Any]) -> Any:

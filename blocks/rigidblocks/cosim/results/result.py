@@ -119,7 +119,8 @@ class Result(AttributeHints):
             k = self.columns.index(name)
             return decode_value(self.values[:, k], kinds[k])
         raise KeyError(
-            f"no signal '{name}'; {suggestion(name, (port.name for port in self.ports))}"
+            f"the result has no signal '{name}'; "
+            f"{suggestion(name, (port.name for port in self.ports))}"
         )
 
     def __contains__(self, name: object) -> bool:
@@ -140,7 +141,8 @@ class Result(AttributeHints):
             if port.name == name:
                 return port
         raise KeyError(
-            f"no signal '{name}'; {suggestion(name, (port.name for port in self.ports))}"
+            f"the result has no signal '{name}'; "
+            f"{suggestion(name, (port.name for port in self.ports))}"
         )
 
     def unit(self, name: str) -> str | tuple[str, ...]:
