@@ -116,7 +116,7 @@ def test_rotor_inertias_of_drake_actuators_in_urdf_are_reflected_to_the_joints(r
         ARM.replace("</robot>", f"{text.format('').replace('elbow', 'elbo')}</robot>")
     ).warnings
     assert "the rotor is ignored: its joint does not exist" in rotor
-    assert "the transmission is ignored: joint 'elbo' does not exist" in transmission
+    assert "the transmission is ignored: joint 'elbo' is missing" in transmission
     with pytest.raises(FormatError, match="it must not be negative"):
         read(ARM.replace("</robot>", f"{text.format('').replace('1e-4', '-1')}</robot>"))
 
