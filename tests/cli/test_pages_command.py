@@ -37,7 +37,7 @@ def test_view_command_writes_the_page_of_a_run(folder, capsys):
     assert '"run":{' in (folder / "run.html").read_text()
 
 
-def test_page_labels_runs_whose_files_have_equal_names_by_their_folders(folder):
+def test_runs_from_files_with_equal_names_are_labelled_by_their_folders(folder):
     for name in ("a", "b"):
         assert main(["run", "swing.py", "--stop", "0.01", "-o", f"{name}/run.csv"]) == 0
     assert main(["view", "swing.py", "a/run.csv", "b/run.csv", "-o", "run.html"]) == 0

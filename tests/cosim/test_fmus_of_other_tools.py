@@ -205,7 +205,7 @@ def test_scenario_sets_binary_inputs_of_an_fmu(tmp_path):
 
 
 @pytest.mark.parametrize("value", [1.0, b"bytes", ["two", "texts"]])
-def test_scenario_value_of_a_string_input_that_is_not_a_string_is_rejected(tmp_path, value):
+def test_scenario_value_that_is_not_a_string_is_rejected_for_a_string_input(tmp_path, value):
     system = system_of(any_fmu(tmp_path, FEEDTHROUGH, 2))
     scenario = {"time": [0.03], "part.String_input": [value]}
     with pytest.raises((TypeError, ValueError), match=r"part\.String_input at t = 0.03 s"):

@@ -200,12 +200,12 @@ def test_loop_multiplied_by_its_gain_margin_is_at_the_stability_limit():
         ("nobody.tau", KeyError, "unknown part 'nobody'"),
     ],
 )
-def test_signals_that_cannot_be_cut_are_rejected(cut, error, text):
+def test_cut_option_of_linearize_rejects_unsupported_signals(cut, error, text):
     with pytest.raises(error, match=text):
         linearize(arm_with_controller(), cut=cut)
 
 
-def test_blocks_and_sampled_systems_cannot_be_cut():
+def test_cut_option_of_linearize_rejects_blocks_and_sampled_systems():
     with pytest.raises(ValueError, match="`cut` needs a System of continuous blocks"):
         linearize(RobotPlant(planar2()), cut="q")
     with pytest.raises(ValueError, match="`cut` needs a System of continuous blocks"):

@@ -99,7 +99,7 @@ m->next = 1e9 + m->v[1][0];""",
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["compiled", "numpy", "fused"])
 @pytest.mark.parametrize("t0", [0.0, *FAR])
-def test_source_switching_times_do_not_depend_on_the_start_time(form, t0):
+def test_switching_times_of_sources_do_not_depend_on_the_start_time(form, t0):
     system = System()
     system.add("step", Step(time=t0 + 0.3))
     system.add("saw", RepeatingSequence([0.0, 0.5, 0.5001, 1.0], [[0.0], [0.0], [1.0], [1.0]]))

@@ -237,7 +237,7 @@ def test_relative_motion_in_free_fall_does_not_depend_on_gravity(rng):
     close(difference, [-9.81, 0, 0, 0], SOLVE * np.linalg.cond(crba(arm, s.q)))
 
 
-def test_body_on_three_orthogonal_slides_has_the_acceleration_of_gravity(rng):
+def test_body_on_three_orthogonal_prismatic_joints_has_the_acceleration_of_gravity(rng):
     slides = random_tree(rng, (-1, 0, 1), (Prismatic(),) * 3)
     slides = replace(slides, Xtree=(xlt([0.1, 0.2, 0.3]), rotx(np.pi / 2), roty(np.pi / 2)))
     zero = np.zeros(3)

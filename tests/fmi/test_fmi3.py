@@ -126,7 +126,7 @@ def test_dependencies_of_array_elements_agree_with_the_model_structure(host, nam
     }
 
 
-def test_servo_force_element_depends_only_on_the_load_element_of_the_same_index(host):
+def test_element_of_a_servo_force_depends_only_on_the_load_element_of_the_same_index(host):
     instance = host("servo")
     servo = Memory(BLOCKS["servo"])
     instance.initialize()

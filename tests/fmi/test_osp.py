@@ -181,7 +181,7 @@ WRONG = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRONG)
-def test_unsupported_osp_elements_are_rejected_with_their_line(folder, name):
+def test_unsupported_osp_elements_are_rejected_with_their_line_number(folder, name):
     old, new, said = WRONG[name]
     text = structure().replace(old, new)
     for tag in ("VariableGroupConnection", "OspModelDescription"):

@@ -222,7 +222,7 @@ def test_python_fmu_contains_the_modules_of_its_block(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_interpreter_exits_without_a_crash_after_a_python_fmu(tmp_path):
+def test_interpreter_exits_without_a_crash_after_running_a_python_fmu(tmp_path):
     """pythonfmu releases a reference to the script's namespace that it does not own.
 
     malloc overwrites freed memory, so that a later read of this memory crashes.

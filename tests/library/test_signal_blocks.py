@@ -197,7 +197,7 @@ def test_inconsistent_signal_block_arguments_are_rejected(make, said):
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [("a", "b", "c"), ("c", "b", "a"), ("b", "c", "a")])
 @pytest.mark.parametrize("form", ["numpy", "fused"])
-def test_delays_in_series_add_for_any_part_names(names, form):
+def test_delays_of_blocks_in_series_add_up_for_any_part_names(names, form):
     """The master steps a sampled block without continuous states after its source."""
     source, first, second = names
     system = System()

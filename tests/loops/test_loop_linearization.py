@@ -290,7 +290,7 @@ def test_linearization_of_a_hanging_parallelogram_equals_the_linearization_of_a_
     close(linear.B[1], linear.G[:, 0] / inertia)
 
 
-def test_eigenvalues_of_the_printed_loader_linearizations_equal_the_printed_eigenvalues():
+def test_linearizations_of_the_loader_in_spencer_2004_have_the_published_eigenvalues():
     """The thesis prints the linearizations and the eigenvalues of a loader.
 
     The loader is at rest but not in equilibrium.

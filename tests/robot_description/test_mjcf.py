@@ -496,7 +496,7 @@ def test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations(kind, read
         ),
     ],
 )
-def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line(
+def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line_number(
     equality, reason, read
 ):
     body = FINGERS.replace('<joint name="o"', '<site name="y"/><joint name="o"')
@@ -969,7 +969,7 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
         ),
     ],
 )
-def test_unsupported_mjcf_actuators_are_ignored_with_their_line(read, actuator, reason):
+def test_unsupported_mjcf_actuators_are_reported_with_their_line_number(read, actuator, reason):
     sites = '<site name="s"/></body>'
     bent = '<tendon><spatial name="bent"><site site="s"/><site site="t"/></spatial></tendon>'
     world = ROBOTS["hinges"].replace("</body></body>", f'<site name="t"/></body>{sites}')

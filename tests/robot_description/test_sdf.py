@@ -168,7 +168,7 @@ def test_sdf_inertia_that_overflows_is_rejected(read):
         read(text)
 
 
-def test_repeated_sdf_elements_are_reported_with_their_lines(read):
+def test_repeated_sdf_elements_are_reported_with_their_line_numbers(read):
     text = sdf(link("a"), link("b", inside=INERTIAL), joint("j", "revolute", "a", "b"))
     warnings = [w for w in read(text).warnings if "is repeated" in w]
     assert len(warnings) == 1

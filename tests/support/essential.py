@@ -22,7 +22,10 @@ ESSENTIAL = {
             "dcmotor with inductance",
             "tendon",
         ],
-        "test_unsupported_mjcf_actuators_are_ignored_with_their_line": ["*muscle*", "*slewmax*"],
+        "test_unsupported_mjcf_actuators_are_reported_with_their_line_number": [
+            "*muscle*",
+            "*slewmax*",
+        ],
     },
     "cosim/test_sampled_parts.py": {
         "test_all_forms_of_a_sampled_block_compute_equal_samples": ["delay"],
