@@ -42,8 +42,8 @@ class Body(NamedTuple):
 class Problem(NamedTuple):
     """Bodies that start at rest on planes, with friction `mu` between all of them.
 
-    `exact` returns the centres of mass (n, 3) at a time up to `T`. `room` is the contact capacity
-    if the default capacity is too small.
+    `exact` returns the centres of mass (n, 3) at a time up to `T`. `capacity` is the maximum
+    number of contacts, if the default is too small.
     """
 
     bodies: tuple[Body, ...]
@@ -52,7 +52,7 @@ class Problem(NamedTuple):
     T: float = 1.0
     gravity: tuple[float, float, float] = DOWN
     ground: tuple[Plane, ...] = (Plane(),)
-    room: int | None = None
+    capacity: int | None = None
 
 
 def inertia_of(shape: Shape, m: float = 1.0) -> RigidInertia:
@@ -71,7 +71,7 @@ def plant_of(problem: Problem, h: float) -> RigidContactPlant:
                   contact=tuple((shape,) for shape in shapes))  # fmt: skip
     q0 = np.concatenate([[*body.turn, *body.x] for body in problem.bodies])
     return RigidContactPlant(
-        model, problem.ground, mu=problem.mu, q0=q0, sample_time=h, max_contacts=problem.room
+        model, problem.ground, mu=problem.mu, q0=q0, sample_time=h, max_contacts=problem.capacity
     )
 
 
@@ -139,7 +139,7 @@ def cannonballs(side: int) -> Problem:
         x = r * (2 * np.arange(side - k) + k + 1 - side)
         places += [(a, b, r + np.sqrt(2) * r * k) for a in x for b in x]
     problem = at_rest(tuple(Body(Sphere(r), 1.0, x) for x in places))
-    return problem._replace(ground=pit(r * side, WALLS), room=6 * len(places))
+    return problem._replace(ground=pit(r * side, WALLS), capacity=6 * len(places))
 
 
 def pit(half: float, walls: tuple[tuple[int, int], ...]) -> tuple[Plane, ...]:

@@ -83,8 +83,8 @@ def pages() -> dict[str, str]:
     names, blocks = public_names(), examples()
     made = {f"reference/blocks/{name}.md": block_page(name, b) for name, b in blocks.items()}
     made["reference/blocks.md"] = index_of_blocks(blocks)
-    made |= {f"reference/{room}.md": room_page(room, of) for room, of in names.items()}
-    made["reference/functions.md"] = index_of_rooms(names)
+    made |= {f"reference/{package}.md": package_page(package, of) for package, of in names.items()}
+    made["reference/functions.md"] = index_of_packages(names)
     made["reference/command_line.md"] = command_line()
     made["reference/robot_files.md"] = robot_file_elements()
     return made
@@ -198,20 +198,20 @@ def _summary(block: Block) -> str:
     return first.split(". ")[0].rstrip(".")
 
 
-def room_page(room: str, names: Mapping[str, str]) -> str:
+def package_page(package: str, names: Mapping[str, str]) -> str:
     """Return the page of the public names of a package."""
-    purpose = inspect.getdoc(importlib.import_module(f"rigidblocks.{room}")) or ""
+    purpose = inspect.getdoc(importlib.import_module(f"rigidblocks.{package}")) or ""
     in_order = sorted(names, key=str.lower)
     listed = [f"::: {names[name]}.{name}\n{used_on(name, '../')}" for name in in_order]
-    return "\n".join([f"# {room}\n", purpose, "", *listed])
+    return "\n".join([f"# {package}\n", purpose, "", *listed])
 
 
-def index_of_rooms(names: Mapping[str, Mapping[str, str]]) -> str:
+def index_of_packages(names: Mapping[str, Mapping[str, str]]) -> str:
     """Return the page with links to all public names."""
     parts = ["# Functions and classes\n"]
-    for room, of in names.items():
-        links = [f"[`{name}`]({room}.md#{module}.{name})" for name, module in sorted(of.items())]
-        parts.append(f"## [{room}]({room}.md)\n\n{', '.join(links)}\n")
+    for package, of in names.items():
+        links = [f"[`{name}`]({package}.md#{module}.{name})" for name, module in sorted(of.items())]
+        parts.append(f"## [{package}]({package}.md)\n\n{', '.join(links)}\n")
     return "\n".join(parts)
 
 

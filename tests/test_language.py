@@ -87,10 +87,12 @@ def findings(text: str, docstring: bool) -> Iterator[str]:
             yield f"{len(sentence.split())} words: {sentence[:60]}"
 
 
-ROOMS = sorted(path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__")
+SUBPACKAGES = sorted(
+    path for path in PACKAGE.iterdir() if path.is_dir() and path.name != "__pycache__"
+)
 
 
-@pytest.mark.parametrize("folder", [*ROOMS, ROOT / "docs"], ids=lambda path: path.name)
+@pytest.mark.parametrize("folder", [*SUBPACKAGES, ROOT / "docs"], ids=lambda path: path.name)
 def test_number_of_unclear_phrases_in_docstrings_comments_and_pages_is_below_the_limit(folder):
     texts, found = 0, []
     for path in sorted(path for path in folder.rglob("*") if path.suffix in READERS):

@@ -20,7 +20,7 @@ SOURCE = Path(rigidblocks.__file__).parent
 ARCHITECTURE = (Path(__file__).parents[1] / "docs/architecture.md").read_text()
 
 
-def rooms():
+def subpackages():
     """Return the subpackages in the order of docs/architecture.md."""
     lines = ARCHITECTURE.split("```")[1].splitlines()
     return [match[1] for line in lines if (match := re.match(r"(\w+)(?:/|\.py) ", line))]
@@ -28,16 +28,16 @@ def rooms():
 
 def subfolders():
     """Return the folders of subpackages that docs/architecture.md lists."""
-    room, found = "", set()
+    subpackage, found = "", set()
     for line in ARCHITECTURE.split("```")[1].splitlines():
         if match := re.match(r"(\w+)/ ", line):
-            room = match[1]
+            subpackage = match[1]
         elif match := re.match(r"  (\w+)/ ", line):
-            found.add(f"{room}/{match[1]}")
+            found.add(f"{subpackage}/{match[1]}")
     return found
 
 
-ROOMS = rooms()
+SUBPACKAGES = subpackages()
 # external packages that a subpackage may import at top level, in addition to numpy
 PACKAGES = {
     "common": {"lxml"},
@@ -79,18 +79,18 @@ def imported(node, top_level=True):
             yield from imported(child, top_level and not isinstance(child, ast.FunctionDef))
 
 
-def room(name):
+def subpackage(name):
     """Return the subpackage of a dotted name, or None if the name is not in rigidblocks."""
     head, _, rest = name.partition(".")
     first = rest.split(".")[0]
-    return first if head == "rigidblocks" and first in ROOMS else None
+    return first if head == "rigidblocks" and first in SUBPACKAGES else None
 
 
-ROOM_MODULES = [module for module in modules() if module != "__init__"]
+SUBPACKAGE_MODULES = [module for module in modules() if module != "__init__"]
 
 
 def test_architecture_page_lists_the_subpackage_of_each_module():
-    assert {module.split(".")[0] for module in ROOM_MODULES} == set(ROOMS)
+    assert {module.split(".")[0] for module in SUBPACKAGE_MODULES} == set(SUBPACKAGES)
 
 
 def test_each_subfolder_is_listed_on_the_architecture_page():
@@ -107,16 +107,16 @@ def test_all_files_listed_on_the_architecture_page_exist():
 
 def test_public_names_differ_from_subpackage_names():
     """An imported subpackage would hide a public function or class with the same name."""
-    assert set(rigidblocks.__all__) & set(ROOMS) == set()
+    assert set(rigidblocks.__all__) & set(SUBPACKAGES) == set()
 
 
-@pytest.mark.parametrize("module", ROOM_MODULES)
+@pytest.mark.parametrize("module", SUBPACKAGE_MODULES)
 def test_subpackages_import_only_from_earlier_subpackages(module):
-    later = ROOMS[ROOMS.index(module.split(".")[0]) + 1 :]
-    assert [name for name, _ in imported(parsed(module)) if room(name) in later] == []
+    later = SUBPACKAGES[SUBPACKAGES.index(module.split(".")[0]) + 1 :]
+    assert [name for name, _ in imported(parsed(module)) if subpackage(name) in later] == []
 
 
-@pytest.mark.parametrize("module", ROOM_MODULES)
+@pytest.mark.parametrize("module", SUBPACKAGE_MODULES)
 def test_subpackages_import_only_their_listed_external_packages(module):
     roots = {name.split(".")[0] for name, top_level in imported(parsed(module)) if top_level}
     known = PACKAGES.get(module.split(".")[0], set()) | {"numpy", "rigidblocks"}
@@ -134,7 +134,11 @@ def asks_the_face(node: ast.AST) -> bool:
 @pytest.mark.slow
 def test_only_notebook_display_functions_import_the_top_level_package():
     """In an early subpackage such an import would be a hidden dependency."""
-    early = [m for m in ROOM_MODULES if ROOMS.index(m.split(".")[0]) < ROOMS.index("view")]
+    early = [
+        m
+        for m in SUBPACKAGE_MODULES
+        if SUBPACKAGES.index(m.split(".")[0]) < SUBPACKAGES.index("view")
+    ]
     asking = [m for m in early if any(asks_the_face(node) for node in ast.walk(parsed(m)))]
     assert asking == ["common.display_hooks"]
 

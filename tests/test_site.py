@@ -24,8 +24,8 @@ ROOT = Path(__file__).parents[1]
 CLICKS = 3
 BLOCKS = {
     name
-    for room in (rigidblocks.library, rigidblocks.contact)
-    for name, value in vars(room).items()
+    for package in (rigidblocks.library, rigidblocks.contact)
+    for name, value in vars(package).items()
     if isinstance(value, type) and issubclass(value, rigidblocks.Block)
 }
 # names without runnable examples, and pages with separate code tests

@@ -86,7 +86,9 @@ def random_memory(flat, rng):
 
 
 def test_every_library_block_is_in_the_list_of_tested_blocks():
-    public = {name: getattr(room, name) for room in (library, contact) for name in room.__all__}
+    public = {
+        name: getattr(package, name) for package in (library, contact) for name in package.__all__
+    }
     blocks = {
         name for name, one in public.items() if isinstance(one, type) and issubclass(one, Block)
     }
