@@ -330,7 +330,8 @@ def is_unstable(method: Integrator, z: Array) -> bool:
         |R(z)| > 1.1,    R(z) = 1 + z b^T (1 - z A)^-1 1
 
     z is the eigenvalue of the mode times the step size. R is the stability function of the method,
-    and A and b are its Butcher tableau.
+    and A and b are its Butcher tableau. In R, 1 also stands for the identity matrix and the vector
+    of ones.
     """
     if not len(z):
         return False

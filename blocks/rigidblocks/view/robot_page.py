@@ -1,4 +1,4 @@
-"""Web pages of robots with joint sliders; page data of runs; HTML file of all pages.
+"""Web pages of robots with joint sliders, page data of runs, and the template of all pages.
 
 A page is a single HTML file that contains all scripts and data.
 """

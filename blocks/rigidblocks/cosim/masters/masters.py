@@ -690,7 +690,7 @@ class StepSizeControl(Scheme):
             self._halvings -= 1
 
     def _try_step(self, t: float, h: float, is_last: bool) -> float:
-        """Take one step, repeat it as two half steps, and return the error / tolerance.
+        """Take one step, then two half steps instead; return the error relative to the tolerance.
 
         If the result is above 1 and `is_last` is false, the half steps are rolled back.
         """
