@@ -184,5 +184,5 @@ def test_invalid_collision_arguments_are_rejected(rng):
         collision(I1, I2, v1, v2, N[:, 2], 1.5)
     with pytest.raises(ValueError, match="the inertia of one body or of both bodies"):
         collision(None, None, v1, v2, N[:, 2])
-    with pytest.raises(ValueError, match="must not be negative, not -1"):
+    with pytest.raises(ValueError, match="must be at least 0, not -1"):
         collision_with_friction(I1, I2, v1, v2, N, 0.5, -1.0)

@@ -283,11 +283,20 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
             table("double", "RB_MASS", [body.m for body in model.inertia]),
             table("double", "RB_CENTRE", centres),
             table("double", "RB_INERTIA", [I.ravel() for I in inertias]),
+            table("double", "RB_INVERSE_INERTIA", [_inverse(I).ravel() for I in inertias]),
             table("int", "RB_ISOTROPIC", map(int, isotropic)),
             shape_tables(rows),
             table("double", "RB_SHAPE_REACH", [_bounding_radius(row, X) for _, row, X in rows]),
         ]
     )
+
+
+def _inverse(I: Array) -> Array:
+    """Return the symmetric inverse of a rotational inertia (3, 3), or zeros if it is singular."""
+    if np.linalg.matrix_rank(I) < 3:
+        return np.zeros((3, 3))
+    inverse = np.linalg.inv(I)
+    return 0.5 * (inverse + inverse.T)
 
 
 def shape_tables(rows: Sequence[tuple[int, Array, Transform]]) -> str:

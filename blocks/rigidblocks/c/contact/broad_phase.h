@@ -22,10 +22,12 @@ typedef double rb_six_numbers[6];
      before_v, before_w       velocities before the step
      inverse_mass             [1/kg]
      inverse_inertia          3 x 3, about the centre of mass [1/(kg m^2)]
-     rate                     mean angular velocity over the step minus its initial value [rad/s] */
+     rate                     mean angular velocity over the step minus its initial value [rad/s]
+     start_w, start_mean_w    initial and mean angular velocity over the step without contact */
 struct rb_body {
     double x[3], r[9], v[3], w[3], push_v[3], push_w[3], before_v[3], before_w[3];
     double inverse_mass, inverse_inertia[9], rate[3];
+    double start_w[3], start_mean_w[3];
     double slow, fast; /* speed before the step, and after the applied forces of the step [m/s] */
 };
 
@@ -121,9 +123,9 @@ static inline void rb_rotate_quaternion(const double *q, const double *angle, do
     const double p[4] = {
         q[0] - x * q[1] - y * q[2] - z * q[3], q[1] + x * q[0] + y * q[3] - z * q[2],
         q[2] + y * q[0] + z * q[1] - x * q[3], q[3] + z * q[0] + x * q[2] - y * q[1]};
-    const double length = sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3]);
+    const double scale = 1.0 / sqrt(p[0] * p[0] + p[1] * p[1] + p[2] * p[2] + p[3] * p[3]);
     for (int i = 0; i < 4; i++)
-        out[i] = p[i] / length;
+        out[i] = scale * p[i];
 }
 
 /* Compute R M R^T for a symmetric matrix M. */
@@ -139,18 +141,6 @@ static inline void rb_rotate_matrix(const double *r, const double *m, double *ou
     out[8] = rb_dot(left + 6, r + 6);
 }
 
-/* Invert a symmetric positive definite matrix by cofactors: row 0 of the inverse is m_1 x m_2 /
-   det, det = m_0 . (m_1 x m_2), with the rows m_0, m_1, m_2. */
-static inline void rb_invert_symmetric(const double *m, double *out)
-{
-    rb_cross(m + 3, m + 6, out);
-    rb_cross(m + 6, m, out + 3);
-    rb_cross(m, m + 3, out + 6);
-    const double det = rb_dot(m, out);
-    for (int i = 0; i < 9; i++)
-        out[i] /= det;
-}
-
 /* Compute the angular momentum of a free body about its centre of mass. */
 static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *out)
 {
@@ -159,32 +149,48 @@ static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *
     rb_rotate(s->body[k].r, out, out);
 }
 
-/* Compute the mean angular velocity w of a body over the step. A rotation with this velocity
+/* Solve for the mean angular velocity w of a body over the step. A rotation with this velocity
    conserves the angular momentum and the energy (Simo and Wong 1991). x is the mean of the momentum
    in the body frame before and after the step, L the initial momentum. Fixed-point iteration solves
 
        x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x. */
-static inline void rb_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
+static inline void rb_solve_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
 {
     const struct rb_body *body = &s->body[k];
-    double momentum[3], x[3], change = 1.0;
+    double momentum[3], x[3], before = 1.0;
     memcpy(w, body->w, sizeof body->w);
-    if (!RB_FREE[k] || RB_ISOTROPIC[k])
-        return;
     rb_angular_momentum(s, k, momentum);
     memcpy(x, momentum, sizeof x);
-    /* until the relative change is below the rounding error; 20 iterations bound the work */
-    for (int i = 0; i < 20 && change > 1e-16; i++) {
+    /* Each iteration reduces the relative change by about the same factor. The loop ends if the
+       next change would be below 1e-16, less than the rounding error; 20 iterations bound the work.
+       `change` and `before` are squared changes. */
+    for (int i = 0; i < 20; i++) {
         double next[3], u[3];
         rb_cross(w, x, u);
         rb_axpy(momentum,
                 -RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * rb_dot(w, w)), u,
                 next);
         rb_subtract(next, x, u);
-        change = rb_norm(u) / (rb_norm(x) + DBL_MIN);
+        const double change = rb_dot(u, u) / (rb_dot(x, x) + DBL_MIN);
         memcpy(x, next, sizeof x);
         rb_rotate(body->inverse_inertia, x, w);
+        if (change * change <= 1e-32 * before)
+            break;
+        before = change;
     }
+}
+
+/* Compute the mean angular velocity w of a body over the step. Without contact, the value from the
+   start of the step is still valid. */
+static inline void rb_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
+{
+    const struct rb_body *body = &s->body[k];
+    if (!RB_FREE[k] || RB_ISOTROPIC[k])
+        memcpy(w, body->w, sizeof body->w);
+    else if (memcmp(body->w, body->start_w, sizeof body->w) == 0)
+        memcpy(w, body->start_mean_w, sizeof body->w);
+    else
+        rb_solve_mean_angular_velocity(s, k, w);
 }
 
 /* Return an upper bound of the speed of a shape's points [m/s], before the step and now. */

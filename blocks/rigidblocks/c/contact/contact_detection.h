@@ -341,21 +341,16 @@ static inline void rb_detect_pair(const struct rb_step_inputs *in, struct rb_sce
     }
 }
 
-/* Predict the poses of the shapes at the end of the step from the current velocities. */
-static inline void predict_shapes(struct rb_scene *s)
+/* Predict the pose of a shape at the end of the step from the current velocities. */
+static inline void predict_shape(struct rb_scene *s, int k)
 {
+    const int body = RB_SHAPE_BODY[k];
     double way[3], angle[3] = {0.0, 0.0, 0.0};
-    for (int k = 0; k < RB_SHAPES; k++) {
-        const int body = RB_SHAPE_BODY[k];
-        double turned[3];
-        if (body == RB_BODIES)
-            memset(angle, 0, sizeof angle);
-        else if (k == 0 || body != RB_SHAPE_BODY[k - 1])
-            rb_mean_angular_velocity(s, body, angle);
-        rb_scale(RB_SCENE_STEP, angle, turned);
-        rb_scale(RB_SCENE_STEP, s->body[body].v, way);
-        rb_moved_shape(s, k, way, turned, &s->coming[k]);
-    }
+    if (body < RB_BODIES)
+        rb_mean_angular_velocity(s, body, angle);
+    rb_scale(RB_SCENE_STEP, angle, angle);
+    rb_scale(RB_SCENE_STEP, s->body[body].v, way);
+    rb_moved_shape(s, k, way, angle, &s->coming[k]);
 }
 
 /* Return 1 if a plane separates two shapes by more than `gap` at the end of the step. The function
@@ -449,17 +444,22 @@ static inline int rb_detect_more(const struct rb_step_inputs *in, struct rb_scen
                                  struct rb_contact_list *all)
 {
     const int count = all->count;
-    int moving = 0;
+    RB_WORKSPACE(RB_LARGE_SCENE, char, predicted, RB_SHAPES);
+    memset(predicted, 0, RB_SHAPES * sizeof *predicted);
     if (RB_LINKS > 0)
         rb_move_links(s, s->qd);
-    for (int k = 0; k < s->pairs && !moving; k++)
-        moving = approaches_faster(s, &s->pair[k]);
-    if (!moving)
-        return 0;
-    predict_shapes(s);
-    for (int k = 0; k < s->pairs; k++)
-        if (approaches_faster(s, &s->pair[k]))
-            detect_later_contacts(in, s, &s->pair[k], all);
+    for (int k = 0; k < s->pairs; k++) {
+        struct rb_shape_pair *pair = &s->pair[k];
+        if (!approaches_faster(s, pair))
+            continue;
+        for (int side = 0; side < 2; side++) {
+            const int shape = side ? pair->b : pair->a;
+            if (!predicted[shape])
+                predict_shape(s, shape);
+            predicted[shape] = 1;
+        }
+        detect_later_contacts(in, s, pair, all);
+    }
     return all->count > count;
 }
 

@@ -390,7 +390,7 @@ static inline void drive_body(const double *tau, int k, double kick, struct rb_b
     rb_axpy(body->v, kick * body->inverse_mass, f, body->v);
 }
 
-/* Prepare a body for the step: compute its velocities without contact. */
+/* Prepare a body, whose fields are zero, for the step: compute its velocities without contact. */
 static inline void start_body(const struct rb_step_inputs *in, int k, struct rb_scene *s)
 {
     struct rb_body *body = &s->body[k];
@@ -401,7 +401,6 @@ static inline void start_body(const struct rb_step_inputs *in, int k, struct rb_
     const double length = sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3]);
     for (int i = 0; i < 4; i++)
         unit[i] = q[i] / length;
-    memset(body, 0, sizeof *body);
     rb_rotation_of_quaternion(unit, body->r);
     rb_rotate(body->r, RB_CENTRE[k], body->x);
     rb_axpy(q + 4, 1.0, body->x, body->x);
@@ -422,11 +421,13 @@ static inline void start_body(const struct rb_step_inputs *in, int k, struct rb_
     if (in->tau)
         drive_body(in->tau + RB_QD_AT[k], k, kick, body, momentum);
     rb_axpy(body->v, kick, in->gravity, body->v);
-    rb_invert_symmetric(RB_INERTIA[k], now);
-    rb_rotate_matrix(body->r, now, body->inverse_inertia);
+    rb_rotate_matrix(body->r, RB_INVERSE_INERTIA[k], body->inverse_inertia);
     rb_rotate(body->inverse_inertia, momentum, body->w);
-    rb_mean_angular_velocity(s, k, body->rate);
-    rb_subtract(body->rate, body->w, body->rate);
+    if (!RB_ISOTROPIC[k]) {
+        rb_solve_mean_angular_velocity(s, k, body->start_mean_w);
+        memcpy(body->start_w, body->w, sizeof body->w);
+        rb_subtract(body->start_mean_w, body->w, body->rate);
+    }
 }
 
 /* Return the required correction velocity of a contact. An open contact may close only by the gap
@@ -477,18 +478,20 @@ static inline void end_body(const struct rb_step_inputs *in, int k, const struct
 {
     const struct rb_body *body = &s->body[k];
     double *q = out + RB_AT_Q + RB_Q_AT[k], *qd = out + RB_AT_QD + RB_QD_AT[k];
-    double angle[3], x[3], r[9], arm[3], inverse[9], turned[4];
+    double angle[3], x[3], r[9], arm[3], turned[4];
     rb_mean_angular_velocity(s, k, angle);
     rb_scale(RB_SCENE_STEP, angle, angle);
     rb_rotate_quaternion(in->state + RB_AT_Q + RB_Q_AT[k], angle, turned);
     rb_rotation_of_quaternion(turned, r);
     rb_angular_momentum(s, k, arm);
     rb_rotate_back(r, arm, arm);
-    rb_invert_symmetric(RB_INERTIA[k], inverse);
-    rb_rotate(inverse, arm, qd);
-    rb_scale(RB_SCENE_STEP, body->push_w, angle);
-    rb_rotate_quaternion(turned, angle, q);
-    rb_rotation_of_quaternion(q, r);
+    rb_rotate(RB_INVERSE_INERTIA[k], arm, qd);
+    memcpy(q, turned, sizeof turned);
+    if (rb_dot(body->push_w, body->push_w) > 0.0) {
+        rb_scale(RB_SCENE_STEP, body->push_w, angle);
+        rb_rotate_quaternion(turned, angle, q);
+        rb_rotation_of_quaternion(q, r);
+    }
     rb_axpy(body->x, RB_SCENE_STEP, body->v, x);
     rb_axpy(x, RB_SCENE_STEP, body->push_v, x);
     rb_rotate(r, RB_CENTRE[k], arm);

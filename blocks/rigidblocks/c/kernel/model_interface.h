@@ -82,6 +82,7 @@
 
      RB_BODIES                            number of bodies
      RB_MASS, RB_CENTRE, RB_INERTIA       mass [kg], centre of mass (3) [m], inertia about it (9)
+     RB_INVERSE_INERTIA                   inverse of the inertia (9), 0 if the inertia is singular
      RB_ISOTROPIC                         1 if the inertia is a multiple of the identity
      RB_FREE                              1 for free bodies, 0 for links of trees
      RB_Q_AT, RB_QD_AT                    index of the first variable of a body in q and in qd
