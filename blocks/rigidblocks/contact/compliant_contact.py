@@ -297,10 +297,11 @@ def contact_flags(force: ContactForce) -> Any:
 def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = False) -> float:
     """Return the longest stable hold time [s] of contact forces at the configuration q.
 
-    The result is the `stable_step` of the normal spring or, if it is shorter and mu > 0, of the
-    tangential spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1 J^T). J (3n,
-    nv) is the Jacobian of the points, and H the joint-space inertia matrix. `lead` is True if the
-    block evaluates the normal force at extrapolated positions.
+    The result is the stability limit (`stable_step`) of the normal spring or, if mu > 0, the
+    smaller limit of the normal and the tangential spring. The effective mass m_eff is 1 / (largest
+    eigenvalue of J H^-1 J^T). J (3n, nv) is the Jacobian of the points, and H the joint-space
+    inertia matrix. `lead` is True if the block evaluates the normal force at extrapolated
+    positions.
     """
     m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
     normal = stable_step(law.K, law.D, m_eff, lead=lead)

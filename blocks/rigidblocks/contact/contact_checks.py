@@ -91,7 +91,7 @@ def check_exclusions(
 def excluded_pairs(
     model: Model, exclusions: Sequence[tuple[str, str]]
 ) -> tuple[tuple[int, int], ...]:
-    """Return the index pairs of bodies without contact: adjacent bodies and exclusions.
+    """Return the pairs of body indices without contact: adjacent bodies and exclusions.
 
     The ground, which consists of all fixed shapes, has the index nb.
     """

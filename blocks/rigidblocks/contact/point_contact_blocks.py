@@ -122,11 +122,11 @@ class CompliantPoints(Block):
     def longest_step(self, q: Any) -> float:
         """Return the longest stable hold time [s] of the contact forces at the configuration q.
 
-        The estimate assumes that all points are in contact and stick. The result is the
-        `stable_step` of the normal spring or, if it is shorter and mu > 0, of the tangential
-        spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1 J^T). J (3n, nv) is
-        the Jacobian of the point velocities relative to the surfaces, and H the joint-space inertia
-        matrix. The estimate neglects gyroscopic forces.
+        The estimate assumes that all points are in contact and stick. The result is the stability
+        limit (`stable_step`) of the normal spring or, if mu > 0, the smaller limit of the normal
+        and the tangential spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1
+        J^T). J (3n, nv) is the Jacobian of the point velocities relative to the surfaces, and H the
+        joint-space inertia matrix. The estimate neglects gyroscopic forces.
 
         Raises:
             ValueError: `depth_ref` is not None, so the springs are nonlinear.
@@ -645,7 +645,7 @@ class BodyContact(CompliantPoints):
     depth (`contact.SoftLaw`).
 
     Raises:
-        ValueError: A coefficient is out of range, or `contact.pair_points` rejects the shapes.
+        ValueError: A coefficient is out of range, or a pair is invalid (`contact.pair_points`).
     """
 
     model: Model

@@ -475,17 +475,18 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
     f_i is the contact wrench on body i, and J_i the Jacobian of this body. H is the joint-space
     inertia matrix, and C the bias force. `robot` is a `RobotPlant`, `FloatingBasePlant` or
     `ClosedLoopPlant`. The other fields are the fields of `SoftContact`. The plant evaluates the
-    forces at every stage of the integrator and holds no values. Adaptive steps end when contacts
-    open and close. The output `f_contact` (nb, 6) contains the contact wrenches on the bodies.
+    forces at every stage of the integrator instead of holding them. Adaptive steps end when
+    contacts open and close. The output `f_contact` (nb, 6) contains the contact wrenches on the
+    bodies.
 
     The number of contacts is unlimited, and the code size does not depend on it. If the contact has
     friction, the plant has four states for each pair of shapes that may touch. List pairs that
     never touch in `collision_exclusions`.
 
     Raises:
-        TypeError: The robot is a block of another type, or `SoftContact` rejects the type of an
-            argument.
-        ValueError: `SoftContact` rejects the value of an argument.
+        TypeError: The robot is a block of another type, or an argument of `SoftContact` has an
+            invalid type.
+        ValueError: An argument of `SoftContact` has an invalid value.
     """
 
     robot: Plant

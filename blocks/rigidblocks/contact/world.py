@@ -522,7 +522,7 @@ class World:
 
         Raises:
             ValueError: A robot has coupled joints, springs between points, tendons, masses on which
-                gravity does not act, or fluid drag. `RigidContactPlant` rejects the options.
+                gravity does not act, or fluid drag. An option of `RigidContactPlant` is invalid.
         """
         model = self.model()
         robot = joined_description(model, self._parts)
@@ -563,7 +563,8 @@ class World:
                 collision_exclusions.
 
         Raises:
-            ValueError: `RobotPlant`, `ClosedLoopPlant` or `SoftContactPlant` rejects the options.
+            ValueError: An option of `RobotPlant`, `ClosedLoopPlant` or `SoftContactPlant` is
+                invalid.
         """
         model = self.model()
         robot = joined_description(model, self._parts)

@@ -260,9 +260,10 @@ def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
     """Return True if the contact forces are unique: no other lam >= 0 has the same A lam.
 
     Two solutions differ by a null vector of A on the closed contacts. This vector is nonnegative
-    where lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold. The
-    loaded contacts S are independent, and a velocity separates all other closed contacts D in the
-    Schur complement A_DD - A_DS A_SS^-1 A_SD.
+    where lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold.
+    First, the loaded contacts S are independent. Second, nonnegative forces at the other closed
+    contacts D exist that separate all of them; their matrix is the Schur complement
+    A_DD - A_DS A_SS^-1 A_SD.
     """
     S, D = np.flatnonzero(loaded), np.flatnonzero(closed & ~loaded)
     A_SS = A[np.ix_(S, S)]

@@ -406,9 +406,9 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
 
 
 def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
-    """Return the first mode of the search: all closed contacts transmit force, some slip.
+    """Return the first mode of the search: all closed contacts are loaded; sliding ones slip.
 
-    A contact with friction slips if its sliding velocity does not count as zero.
+    A contact with friction slips if its sliding velocity is above the zero tolerance.
     """
     still = slow_contacts(equation, h)
     slip = {
