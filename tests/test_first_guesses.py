@@ -95,6 +95,28 @@ GUESSES = {
     "puma560().nq": "write robot.model",
     "puma560().links": "write robot.frames",
     "planar2().mass_matrix([0.0, 0.0])": "write crba(model, q)",
+    "RobotBuilder('arm').link('arm')": "write robot.add_body(name, parent, joint, at, inertia)",
+    "RobotBuilder('arm').build()": "write robot.model()",
+    "RobotBuilder('arm').add_body('arm', mass=2.0)": "write inertia=mcI(mass, com, moments)",
+    "RobotPlant(planar2(), elements=[ForceElement('f', 'join1', Friction(0.1))])": (
+        "(did you mean joint1?)"
+    ),
+    "inverse_kinematics(puma560(), Target('link6', position=[0.3, 0.3, 0.3]))": (
+        "write goal=xlt(position), rotation=False"
+    ),
+    "inverse_kinematics(puma560(), Target('link6', [0.3, 0.3, 0.3]))": (
+        "write Target(frame, xlt(position), rotation=False)"
+    ),
+    "inverse_kinematics(puma560(), {'link6': [0.3, 0.3, 0.3]})": "must be of the type Target",
+    "rnea(puma560(), np.zeros(6), np.zeros(6), np.zeros(6))": "write robot.model",
+    "crba(puma560(), np.zeros(6))": "write robot.model",
+    "aba(puma560(), np.zeros(6), np.zeros(6), np.zeros(6))": "write robot.model",
+    "energy(puma560(), np.zeros(6), np.zeros(6))": "write robot.model",
+    "puma560().mass": "write sum(I.m for I in robot.model.inertia)",
+    "sum(I.m for I in puma560().model.inertia)": None,
+    "puma560().body('link6')": "write robot.frames['name']",
+    "System().add_robot('arm', 'arm.urdf')": "described_plant(load_model('robot.urdf'))",
+    "simulate(RobotPlant(planar2()), 1.0, 1e-3)": "system.add('part', block)",
     # linear systems and names of the package
     "linearize(system, x0={})": "did you mean at?",
     "linearize(system, inputs='pd.q_ref')": None,

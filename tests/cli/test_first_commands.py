@@ -57,3 +57,25 @@ def test_info_describes_the_time_span_and_the_signals_of_a_record(folder, capsys
     assert values["signals"][0] == {"name": "arm.q", "shape": [2], "unit": "rad"}
     assert main(["info", "none.csv"]) == 2
     assert "none.csv" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    {
+        "simulate": "run",
+        "export": "fmu",
+        "validate": "check",
+        "show": "view",
+        "hil": "runner",
+    }.items(),
+)
+def test_command_name_of_another_tool_is_answered_with_the_similar_command(capsys, typed, meant):
+    assert main([typed, "arm.py"]) == 2
+    assert f"No such command '{typed}'; write rigidblocks {meant}" in capsys.readouterr().err
+    assert main([meant, "--help"]) == 0
+
+
+@pytest.mark.usefixtures("folder")
+def test_stop_time_has_the_name_of_the_python_argument_too(capsys):
+    assert main(["run", "arm.py", "--t-stop", "0.003", "--dt", "1e-3", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["time"] == pytest.approx(0.003)

@@ -344,5 +344,5 @@ def test_error_for_an_invalid_argument_of_simulate_names_the_argument(arguments,
 
 
 def test_simulation_of_a_block_that_is_not_part_of_a_system_is_rejected():
-    with pytest.raises(TypeError, match="a run needs a System, not a Sine"):
+    with pytest.raises(TypeError, match="a run needs a System, not a Sine; write system = System"):
         simulate(Sine(), 1.0, 1e-2)

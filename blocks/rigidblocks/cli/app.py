@@ -10,13 +10,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from rigidblocks.common.package_info import __version__
 
 if TYPE_CHECKING:
     from rigidblocks.cosim.results.result import Result
 
+# commands by the names of similar commands of other tools
+_SIMILAR_COMMANDS = {
+    "simulate sim execute": "run",
+    "export build_fmu export-fmu build-fmu": "fmu",
+    "validate verify test": "check",
+    "show animate display": "view",
+    "describe inspect read": "info",
+    "build real-time realtime hil compile": "runner",
+    "help ls list commands": "--help",
+    "init create": "new",
+}
+
+
+class HintedGroup(TyperGroup):
+    """Commands whose error for an unknown name contains the name of a similar command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the name, the command and the arguments of a command line."""
+        similar = (to for names, to in _SIMILAR_COMMANDS.items() if args[0] in names.split())
+        if args[0] not in self.commands and (found := next(similar, None)) is not None:
+            ctx.fail(f"No such command '{args[0]}'; write rigidblocks {found}")
+        return super().resolve_command(ctx, args)
+
+
 APP = typer.Typer(
+    cls=HintedGroup,
     help="Robot-dynamics blocks for co-simulation: robots and blocks as FMUs.",
     no_args_is_help=True,
     add_completion=False,
@@ -32,10 +58,11 @@ Key = Annotated[
 ]
 Robot = Annotated[Path, typer.Argument(help="Robot file: URDF, xacro, SDF, MJCF or JSON.")]
 
-Stop = Annotated[float, typer.Option("--stop", help="Stop time [s].")]
+Stop = Annotated[float, typer.Option("--stop", "--t-stop", help="Stop time [s].")]
 Step = Annotated[float, typer.Option("--dt", help="Communication step [s].")]
 MaybeStop = Annotated[
-    float | None, typer.Option("--stop", help="Stop time [s]; default: from the file, or 1.")
+    float | None,
+    typer.Option("--stop", "--t-stop", help="Stop time [s]; default: from the file, or 1."),
 ]
 MaybeStep = Annotated[
     float | None,

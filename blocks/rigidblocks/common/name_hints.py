@@ -59,6 +59,9 @@ SYNONYMS = (
     "threads workers n_jobs jobs processes cores parallel",
     "design params parameters table grid runs samples",
     "targets target pose goal frame",
+    "goal pose position target X transform",
+    "rotation orientation position_only",
+    "placement offset tool tcp",
     "steps max_iter maxiter iterations max_iterations n",
     "restarts n_restarts trials attempts",
     "tolerance tol eps atol",
@@ -133,6 +136,7 @@ ADVICE = {
         "root_joint": "write floating=True for a free base",
     },
     "forward_kinematics": {"frame body link": "write forward_kinematics(robot, q)['body']"},
+    "Target": {"position xyz": "write goal=xlt(position), rotation=False"},
     "animate": {"speed fps": "the page has a menu for the speed"},
     "simulate": {
         "x0 q0 start initial start_values initial_values": "use system.add(..., start={...}), or "

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.robot.configuration import check_quaternions
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.scalar import is_traced
@@ -141,7 +142,7 @@ def _number(model: Tree, kind: str, identifier: str | int, names: tuple[str, ...
         return int(identifier)
     raise ValueError(
         f"model '{model.name}' has no {kind} {identifier!r}; it has: {', '.join(names)}, or 0 to "
-        f"{model.nb - 1}"
+        f"{model.nb - 1}{close_match_hint(str(identifier), names)}"
     )
 
 

@@ -26,7 +26,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike
 
-from rigidblocks.common.name_hints import explain_calls, suggestion
+from rigidblocks.common.name_hints import HintedType, explain_calls, suggestion
 from rigidblocks.dynamics.joint_kinematics import (
     base_transforms,
     body_number,
@@ -310,7 +310,7 @@ LEAST_COSINE = 1e-3  # lower bound of cos(t/2) for the error angle t; bounds the
 
 
 @dataclass(frozen=True, eq=False)
-class Target:
+class Target(metaclass=HintedType):
     """Target pose of a frame of a body.
 
     `body` is the name of a frame in the robot file, or the name or index of a body. `goal` is the
@@ -541,7 +541,19 @@ def inverse_kinematics(
     tasks = [targets] if isinstance(targets, Target) else list(targets)
     if not tasks:
         raise ValueError("inverse_kinematics needs one or more targets, but the list is empty")
+    for task in tasks:
+        if not isinstance(task, Target):
+            raise TypeError(
+                "the targets of inverse_kinematics must be of the type Target, such as "
+                f"Target('tool', xlt([0.4, 0.0, 0.3])), not {task!r}"
+            )
     tasks = [_task_of_body(robot, task) for task in tasks]
+    for task in tasks:
+        if not isinstance(task.goal, Transform):
+            raise TypeError(
+                f"the goal of a target must be a Transform, not {task.goal!r}; for a position "
+                "without orientation write Target(frame, xlt(position), rotation=False)"
+            )
     limits = () if isinstance(robot, Model) else (robot.joint_properties,)
     given = [
         bound if bound is not None else getattr(limits[0], name) if limits else none

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.name_hints import AttributeHints
 from rigidblocks.common.xml_reader import nearest
 from rigidblocks.robot.joints import Fixed, Joint, Reversed
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
@@ -28,7 +29,7 @@ from rigidblocks.spatial.spatial import RigidInertia, Transform, check_frame, xl
 BASE = "base"
 
 
-class RobotBuilder:
+class RobotBuilder(AttributeHints):
     """Builder of robots from named bodies and joints, which computes the spanning tree.
 
         robot = RobotBuilder("arm")
@@ -43,6 +44,13 @@ class RobotBuilder:
     the model. A body on a `Fixed` joint is merged with its parent and becomes a frame of its
     parent.
     """
+
+    CALLS: ClassVar = {
+        "link body add_link": "robot.add_body(name, parent, joint, at, inertia)",
+        "joint connect": "robot.add_body(...) for a body with its joint, or robot.add_joint(...)",
+        "frame add_site add_sensor": "robot.add_frame(name, body, at=...)",
+        "build finalize to_model get_model": "robot.model()",
+    }
 
     def __init__(self, name: str, gravity: ArrayLike = STANDARD_GRAVITY):
         self.name = name
@@ -294,7 +302,10 @@ def _placement(at: Transform | ArrayLike, subject: str) -> Transform:
 def _check_property_names(properties: dict[str, Any]) -> dict[str, Any]:
     names = list(JointProperties.__dataclass_fields__)
     if unknown := [name for name in properties if name not in names]:
+        is_inertia = unknown[0] in ("mass", "com", "center_of_mass", "moments", "I")
+        advice = "; for mass and centre of mass write inertia=mcI(mass, com, moments)"
+        advice = advice if is_inertia else ""
         raise ValueError(
-            f"unknown joint property '{unknown[0]}'; expected one of {', '.join(names)}"
+            f"unknown joint property '{unknown[0]}'; expected one of {', '.join(names)}{advice}"
         )
     return properties

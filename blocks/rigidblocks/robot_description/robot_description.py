@@ -359,12 +359,16 @@ class RobotDescription(AttributeHints):
     """
 
     CALLS: ClassVar = {
-        "nq nv nb joint joints body_names joint_names gravity": "robot.model, which is the Model",
+        "nq nv nb joint joints body_names joint_names gravity q_slices v_slices idle_joint inertia "
+        "parent loops algebra Xtree name": "robot.model, which is the Model",
         "links bodies": "robot.frames or robot.model.body_names",
         "lower upper limits q_min q_max": "robot.joint_properties.lower and .upper",
         "plant": "described_plant(robot)",
         "forward_kinematics fk": "frame_pose(robot, q, 'frame')",
         "jacobian frame_jacobian": "frame_jacobian(robot, q, 'frame')",
+        "show_robot view plot": "robot.show()",
+        "mass total_mass": "sum(I.m for I in robot.model.inertia)",
+        "body link": "robot.frames['name']",
         "inverse_kinematics ik": "inverse_kinematics(robot, Target('frame', pose))",
     }
 

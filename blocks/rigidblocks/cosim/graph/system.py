@@ -66,6 +66,7 @@ class System(AttributeHints):
         "simulate run sim": "simulate(system, t_stop, dt)",
         "step": "prepare(system, dt).step()",
         "add_block add_part add_component add_fmu append": "system.add(name, block)",
+        "add_robot add_urdf load": "system.add(name, described_plant(load_model('robot.urdf')))",
         "add_connection link wire": "system.connect('plant.q', 'controller.q')",
         "blocks components nodes": "system.parts",
         "linearize": "linearize(system)",

@@ -375,7 +375,13 @@ def make_plan(
     method, h, transparent = chosen["method"], chosen["h"], chosen["transparent"]
     coupling = Coupling(**{field.name: chosen[field.name] for field in fields(Coupling)})
     if not isinstance(system, System):
-        raise TypeError(f"a run needs a System, not a {type(system).__name__}")
+        kind = type(system).__name__
+        hint = (
+            "; write system = System(); system.add('part', block)"
+            if callable(getattr(system, "derivative", None))
+            else ""
+        )
+        raise TypeError(f"a run needs a System, not a {kind}{hint}")
     check_numbers({"dt": dt, "t_start": t_start})
     check_names({"events": events})
     for what, value, known in (("form", form, FORMS), ("order", order, ORDERS)):
