@@ -117,6 +117,7 @@ UNITS = [  # compiled files, with their include folders
     ("algorithms/second_derivatives.h", ALGORITHMS),
     ("algorithms/closed_loops.h", ALGORITHMS),
     ("algorithms/matrix_product.h", ALGORITHMS),
+    ("algorithms/ray_casting.h", ALGORITHMS),
     ("lanes/lane_library.c", LANES[0]),
     ("lanes/lane_library.c", ["-DRB_RUNS", *LANES[0]]),
     ("lanes/lane_step.h", LANES[0]),

@@ -13,9 +13,9 @@ from rigidblocks.dynamics import aba, crba
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.library.plant_ports import TunableInertia
+from rigidblocks.robot.ray_casting import NO_HIT, Obstacle, RayScene
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
-from rigidblocks.robot_description.robot_description import NO_HIT, Obstacle, ray_distance
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import identity
 from sensed_robots import (
@@ -26,6 +26,7 @@ from sensed_robots import (
     MJCF_OF_SDF,
     MJCF_RAYS,
     largest_sensor_error,
+    terrain_with_rays,
 )
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
@@ -93,38 +94,33 @@ def test_ray_length_to_an_octahedron_is_the_distance_to_the_hit_face(rng):
     """The surface of the octahedron is |x| + |y| + |z| = 1, on both sides of each triangle."""
     corners = np.vstack([np.eye(3), -np.eye(3)])
     faces = [[i, j, k] for i in (0, 3) for j in (1, 4) for k in (2, 5)]
-    mesh = Obstacle("mesh", tuple(corners[faces].ravel()), -1, identity())
+    mesh = RayScene((Obstacle("mesh", (), -1, identity(), corners, np.array(faces)),))
     for _ in range(100):
         d = rng.normal(size=3)
         d = d / np.linalg.norm(d)
-        assert_allclose(ray_distance(mesh, np.zeros(3), d), 1.0 / np.abs(d).sum(), rtol=1e-12)
+        expected = 1.0 / np.abs(d).sum()
+        assert_allclose(mesh.nearest_hit(np.zeros(3), d)[0], expected, rtol=1e-12)
         start = 5.0 * d
         expected = 5.0 - 1.0 / np.abs(d).sum()
-        assert_allclose(ray_distance(mesh, start, -d), expected, rtol=1e-12)
-        assert ray_distance(mesh, start, d) == NO_HIT
+        assert_allclose(mesh.nearest_hit(start, -d)[0], expected, rtol=1e-12)
+        assert mesh.nearest_hit(start, d)[0] == NO_HIT
 
 
-def test_range_sensor_near_a_mesh_with_many_triangles_is_reported_as_ignored(tmp_path):
-    z = np.linspace(-0.99, 0.99, 400)
-    phi = 2.4 * np.arange(400)  # points on a sphere, all of them on the convex hull
-    points = np.stack([np.sqrt(1 - z * z) * np.cos(phi), np.sqrt(1 - z * z) * np.sin(phi), z], 1)
-    mesh = f"""<asset><mesh name="m" vertex="{" ".join(map(str, points.ravel()))}"/></asset>
-    <worldbody><geom type="mesh" mesh="m"/>"""
-    text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
-    robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
-    reason = "sensor 'r' is not read: the meshes that its ray can hit have more than 500 triangles"
-    assert any(reason in one for one in robot.warnings)
-
-
-def test_range_sensor_near_a_height_field_is_reported_as_ignored(tmp_path):
-    mesh = """<asset><hfield name="m" nrow="2" ncol="2" size="1 1 1 1"/></asset><worldbody>
+def test_range_sensor_near_shapes_with_too_many_triangles_is_reported_as_ignored(tmp_path):
+    field = """<asset><hfield name="m" nrow="300" ncol="300" size="1 1 1 1"/></asset><worldbody>
     <geom type="hfield" hfield="m"/>"""
-    text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", mesh)
+    text = SLIDER.format('<rangefinder name="r" site="s"/>').replace("<worldbody>", field)
     robot = read(tmp_path, text.replace("<geom size", '<site name="s"/><geom size'))
-    assert any(
-        "sensor 'r' is not read: rangefinders do not detect height fields" in one
-        for one in robot.warnings
-    )
+    reason = "sensor 'r' is not read: the meshes and height fields that its ray can hit have more"
+    assert any(reason in one for one in robot.warnings), robot.warnings
+
+
+def test_range_sensors_near_height_fields_and_fine_meshes_equal_the_rays_of_mujoco(tmp_path):
+    text = terrain_with_rays()
+    robot = read(tmp_path, text)
+    assert len(robot.sensors) == 9, robot.warnings
+    errors = largest_sensor_error(text, tmp_path, states=60)
+    assert max(errors.values()) < 1e-9, errors
 
 
 def arm_values(plant, q, qd):

@@ -68,6 +68,26 @@ MJCF_RAYS = f"""<mujoco><option><flag contact="disable"/></option><worldbody>
  <joint name="j" axis="1 0 0" pos="0 0 -.4"/><geom type="cylinder" size=".15 .01"/></body></body>
 </worldbody><sensor>{_RANGES}<rangefinder site="r0" cutoff="0.5"/></sensor></mujoco>"""
 
+
+def terrain_with_rays():
+    """Return an MJCF model with two height fields, a sphere of 796 triangles and nine rays."""
+    rng = np.random.default_rng(5)
+    z = np.linspace(-0.99, 0.99, 400)
+    phi, r = 2.4 * np.arange(400), 0.9 * np.sqrt(1 - z * z)
+    points = np.stack([r * np.cos(phi), r * np.sin(phi), 0.9 * z], 1)
+    low, high = (" ".join(f"{one:.4f}" for one in rng.uniform(0, 1, n)) for n in (12, 99))
+    return f"""<mujoco><option><flag contact="disable"/></option><asset>
+<mesh name="m" vertex="{" ".join(f"{one:.6f}" for one in points.ravel())}"/>
+<hfield name="low" nrow="3" ncol="4" size="2 1.5 1 .3" elevation="{low}"/>
+<hfield name="high" nrow="9" ncol="11" size="3 2 1.5 .5" elevation="{high}"/></asset><worldbody>
+<geom type="mesh" mesh="m" pos="1 2 1" euler="20 30 40"/>
+<geom type="hfield" hfield="high" pos="0 0 -2" euler="5 6 7"/>
+<geom type="hfield" hfield="low" pos="-2 0 1" euler="70 40 0"/>
+<body name="eye"><freejoint/><geom size=".1"/>{_EYES}<body name="lid" pos="0 0 .4">
+ <joint name="j" axis="1 0 0" pos="0 0 -.4"/><geom type="mesh" mesh="m" pos="2 1 0"/></body></body>
+</worldbody><sensor>{_RANGES}</sensor></mujoco>"""
+
+
 ARM_SDF = """<sdf version="1.9"><world name="w"><gravity>0 0 -9.81</gravity>
 <magnetic_field>1e-5 2e-5 -3e-5</magnetic_field><model name="arm"><pose>0 0 1 0 0 0</pose>
 <link name="up"><inertial><mass>2</mass><inertia><ixx>.1</ixx><iyy>.1</iyy><izz>.1</izz></inertia>

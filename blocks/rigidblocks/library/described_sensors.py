@@ -19,8 +19,9 @@ from rigidblocks.dynamics.kinematics import (
 from rigidblocks.library.plant_ports import Elements
 from rigidblocks.library.plants import Plant
 from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
+from rigidblocks.robot.ray_casting import NO_HIT, RayFan, cast_rays, group_by_body
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.robot_description import NO_HIT, Place, Sensor, ray_distance
+from rigidblocks.robot_description.robot_description import Place, Sensor
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
 from rigidblocks.spatial.scalar import clip, minimum, select
 from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity
@@ -78,6 +79,7 @@ QUANTITIES = {
     "vertical_velocity": Quantity((), "m/s", "vertical velocity", 1),
 }
 
+_ALONG_Z = np.array([[0.0, 0.0, 1.0]])
 _FORCE_UNITS = {"m": "N", "rad": "N.m", "1": "1"}
 _BIASES = 2**24  # first random stream of the constant biases, above the streams of the noise
 _WALKS = 2**25  # first random stream of the bias walks
@@ -648,10 +650,10 @@ class _Motion:
     def _range(self, sensor: Sensor) -> Any:
         X = self._sensor_frame(sensor)[0]
         best: Any = NO_HIT
-        for shape in sensor.obstacles:
-            Y = self._frame(Place(shape.body, shape.placement))[0]
-            start, direction = Y.E @ (X.r - Y.r), Y.E @ X.E[2]
-            best = minimum(best, ray_distance(shape, start, direction))
+        for body, scene in group_by_body(sensor.obstacles).items():
+            Y = self._poses[self._index(body)]
+            fan = RayFan(scene, _ALONG_Z)
+            best = minimum(best, cast_rays(fan, Y.E @ (X.r - Y.r), Y.E @ X.E.T)[0])
         return select(best < NO_HIT, best, -1.0)
 
     def _altitude(self, sensor: Sensor) -> Any:

@@ -70,6 +70,7 @@ _GROUPS = (
 _MESHES = (
     "mesh_vert", "mesh_vertadr", "mesh_vertnum", "mesh_graph", "mesh_graphadr", "mesh_face",
     "mesh_faceadr", "mesh_facenum",
+    "hfield_size", "hfield_nrow", "hfield_ncol", "hfield_adr", "hfield_data",
 )  # fmt: skip
 _NUMBERS = (
     "nbody",

@@ -17,6 +17,7 @@ from rigidblocks.common.xml_reader import SAME, nearest
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.validation import ImmobileError, inertia_defect
 from rigidblocks.robot_description.parsed_links import (
@@ -37,7 +38,6 @@ from rigidblocks.robot_description.robot_description import (
     JointProperties,
     JointTendon,
     Keyframe,
-    Obstacle,
     Place,
     PointSpring,
     RobotDescription,

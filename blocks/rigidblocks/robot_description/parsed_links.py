@@ -11,12 +11,12 @@ import numpy as np
 from rigidblocks.common.xml_reader import SAME, Element, Origin, format_error, rotation
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import STANDARD_GRAVITY
+from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.robot_description.robot_description import (
     Actuator,
     BodyDrag,
     JointTendon,
-    Obstacle,
     Sensor,
     Weightless,
 )

@@ -1,6 +1,6 @@
 """Description of a robot from a file: the model, and data such as limits and sensors."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 from pathlib import Path
@@ -12,10 +12,10 @@ from rigidblocks.common.display_hooks import Picture, picture
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.name_hints import AttributeHints
 from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.spatial.immutable_data import floats_of_shape, is_frozen, read_only
-from rigidblocks.spatial.scalar import maximum, minimum, select
-from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, cross, identity
+from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 
 def unused_name(name: str, taken: Container[str]) -> str:
@@ -194,22 +194,6 @@ class Sampling:
     walk: tuple[float, ...] = ()
     walk_time: tuple[float, ...] = ()
     resolution: tuple[float, ...] = ()
-
-
-@dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
-class Obstacle:
-    """Shape that the ray of a range sensor can hit.
-
-    The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
-    capsule, ellipsoid, cylinder, box or mesh. `placement` is the transform from body to shape
-    coordinates; the axis of the shape is the z axis. `size` contains radii and half-extents [m].
-    The size of a mesh contains the vertices of its triangles, 9 numbers per triangle [m].
-    """
-
-    kind: str
-    size: tuple[float, ...]
-    body: int
-    placement: Transform
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array
@@ -420,152 +404,3 @@ class RobotDescription(AttributeHints):
         The page has a slider for each joint. The function `show` describes the options.
         """
         return picture(self, q, path)
-
-
-# ---- distances along rays from a point to simple shapes, as floats or traced values
-#
-# A ray starts at p (3,) and has the unit direction d (3,), both in the coordinates of the shape.
-# The distance is the smallest t >= 0 for which p + t d is on the surface of the shape, also if the
-# ray starts inside the shape. The distance is `NO_HIT` if the ray misses the shape.
-
-NO_HIT = 1e300  # [m] distance if the ray misses a shape
-_RAY_EPSILON = 1e-15  # smallest nonzero component of a direction or discriminant, as in MuJoCo
-
-
-def ray_distance(obstacle: Obstacle, p: Array, d: Array) -> Any:
-    """Return the distance along a ray to an obstacle [m], or `NO_HIT` if the ray misses it.
-
-    Args:
-        obstacle: Obstacle, whose sizes are radii and half-extents [m], or the vertices of triangles
-            [m].
-        p: Start of the ray (3,) in the coordinates of the obstacle [m].
-        d: Unit vector along the ray (3,) in the coordinates of the obstacle.
-    """
-    size = obstacle.size
-    match obstacle.kind:
-        case "plane":
-            return _plane(size, p, d)
-        case "sphere":
-            return _nearest(_solve_ray_quadratic(d, p, size[0] ** 2))
-        case "ellipsoid":
-            scale = 1.0 / np.array(size)
-            return _nearest(_solve_ray_quadratic(d * scale, p * scale, 1.0))
-        case "capsule":
-            return _nearest([*_side(size, p, d), *_ends(size, p, d)])
-        case "mesh":
-            return _nearest([*_triangles(size, p, d)])
-        case "cylinder":
-            return _nearest([*_side(size, p, d), *_caps(size, p, d)])
-    return _nearest(_faces(size, p, d))
-
-
-Hit = tuple[Any, Any]  # distance, and a margin that is not negative if the distance is valid
-
-
-def _nearest(hits: Sequence[Hit]) -> Any:
-    best: Any = NO_HIT
-    for t, margin in hits:
-        valid = minimum(t, margin) >= 0.0
-        best = minimum(best, select(valid, t, NO_HIT))
-    return best
-
-
-def _safe(x: Any) -> Any:
-    return select(abs(x) < _RAY_EPSILON, _RAY_EPSILON, x)
-
-
-def _solve_ray_quadratic(d: Array, p: Array, square: float) -> list[Hit]:
-    """Return the two solutions t of a quadratic equation as pairs (t, margin).
-
-        |p + t d|^2 = square
-
-    The margin is the discriminant of the quadratic equation, which is negative if no solution
-    exists.
-    """
-    a, b, c = d @ d, d @ p, p @ p - square
-    margin = b * b - a * c - _RAY_EPSILON
-    root = np.sqrt(maximum(margin + _RAY_EPSILON, 0.0))
-    a = maximum(a, _RAY_EPSILON)
-    return [((-b - root) / a, margin), ((-b + root) / a, margin)]
-
-
-def _side(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the lateral surface of a cylinder.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for t, margin in _solve_ray_quadratic(d[:2], p[:2], radius**2):
-        yield t, minimum(margin, half - abs(p[2] + t * d[2]))
-
-
-def _ends(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the two half spheres of a capsule.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for sign in (1.0, -1.0):
-        centre = np.array([0.0, 0.0, sign * half])
-        for t, margin in _solve_ray_quadratic(d, p - centre, radius**2):
-            yield t, minimum(margin, sign * (p[2] + t * d[2]) - half)
-
-
-def _caps(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with the two flat ends of a cylinder.
-
-    `size` contains the radius and the half length [m].
-    """
-    radius, half = size[:2]
-    for sign in (1.0, -1.0):
-        t = (sign * half - p[2]) / _safe(d[2])
-        x, y = p[0] + t * d[0], p[1] + t * d[1]
-        yield t, radius**2 - (x * x + y * y)
-
-
-def _faces(size: Sequence[float], p: Array, d: Array) -> list[Hit]:
-    """Return the intersections of a ray with the faces of a box with the half-extents `size`."""
-    hits = []
-    for k, half in enumerate(size):
-        one, two = (k + 1) % 3, (k + 2) % 3
-        for sign in (1.0, -1.0):
-            t = (sign * half - p[k]) / _safe(d[k])
-            margin = minimum(
-                size[one] - abs(p[one] + t * d[one]), size[two] - abs(p[two] + t * d[two])
-            )
-            hits.append((t, margin))
-    return hits
-
-
-def _triangles(size: Sequence[float], p: Array, d: Array) -> Iterator[Hit]:
-    """Yield the intersections of a ray with either side of triangles.
-
-    A triangle has the corner a, the edges e1 = b - a and e2 = c - a, and n = e1 x e2. The ray
-    intersects the plane of the triangle at a + u e1 + v e2 (Moller and Trumbore, 1997). With
-    s = p - a and k = 1 / (d . n), the solution is t = -k (s . n), u = -k (s x d) . e2 and
-    v = k (s x d) . e1.
-    """
-    moment = cross(p, d)
-    for a, b, c in np.reshape(size, (-1, 3, 3)):
-        one, two = b - a, c - a
-        normal = np.cross(one, two)
-        along = d @ normal
-        m = moment - cross(a, d)
-        scale = 1.0 / _safe(along)
-        u, v = -(m @ two) * scale, (m @ one) * scale
-        inside = minimum(minimum(u, v), 1.0 - u - v)
-        yield (a - p) @ normal * scale, minimum(inside, abs(along) - _RAY_EPSILON)
-
-
-def _plane(size: Sequence[float], p: Array, d: Array) -> Any:
-    """Return the distance along a ray to a plane z = 0, or `NO_HIT` if the ray misses the plane.
-
-    `size` contains the half-extents along x and y; 0 denotes an infinite extent. A ray from below
-    misses the plane.
-    """
-    t = -p[2] / _safe(d[2])
-    margin: Any = -d[2] - _RAY_EPSILON
-    for k in (0, 1):
-        if size[k] > 0:
-            margin = minimum(margin, size[k] - abs(p[k] + t * d[k]))
-    return _nearest([(t, margin)])

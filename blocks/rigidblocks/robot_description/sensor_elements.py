@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.common.xml_reader import Element, floats, format_error
+from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
-from rigidblocks.robot_description.robot_description import Obstacle, Sampling, Sensor, unused_name
+from rigidblocks.robot_description.robot_description import Sampling, Sensor, unused_name
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import Array, Transform, identity
 
@@ -163,42 +164,54 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
 
 
 _KINDS = {
-    0: "plane", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder", 6: "box", 7: "mesh",
+    0: "plane", 1: "height_field", 2: "sphere", 3: "capsule", 4: "ellipsoid", 5: "cylinder",
+    6: "box", 7: "mesh",
 }  # mjtGeom  # fmt: skip
-MOST_TRIANGLES = 500  # per range sensor; the size of the generated code is proportional to it
+MOST_TRIANGLES = 100_000  # per range sensor; the size of the generated code is proportional to it
 _SIZES = {"plane": 2, "sphere": 1, "capsule": 2, "cylinder": 2}  # 3 for the other shapes
 
 
 def _obstacles(m: Any, names: Names, body: int) -> Iterator[tuple[str, Obstacle]]:
     """Yield pairs (link, obstacle) of the visible geoms that are not on the body `body`."""
     room = MOST_TRIANGLES
-    for g, kind in enumerate(m.geom_type.tolist()):
+    for g, number in enumerate(m.geom_type.tolist()):
         material = int(m.geom_matid[g])
         is_clear = not m.geom_rgba[g, 3] and (material < 0 or not m.mat_rgba[material, 3])
         if m.geom_bodyid[g] == body or is_clear:
             continue
-        if kind not in _KINDS:
-            raise _UnsupportedSensorError(
-                "rangefinders do not detect height fields or signed distance functions"
+        if number not in _KINDS:
+            raise _UnsupportedSensorError("rangefinders do not detect signed distance functions")
+        kind, data, more = _KINDS[number], int(m.geom_dataid[g]), dict[str, Any]()
+        size = m.geom_size[g, : _SIZES.get(kind, 3)].tolist()
+        if kind == "mesh":
+            size, more = (), _triangles(m, data)
+        elif kind == "height_field":
+            size, more = m.hfield_size[data].tolist(), _heights(m, data)
+        room -= len(more.get("triangles", ())) + 2 * np.size(more.get("heights", ()))
+        if room < 0:
+            text = (
+                "the meshes and height fields that its ray can hit have more than "
+                f"{MOST_TRIANGLES} triangles"
             )
-        if _KINDS[kind] == "mesh":
-            size = _triangles(m, int(m.geom_dataid[g]))
-            room -= len(size) // 9
-            if room < 0:
-                text = f"the meshes that its ray can hit have more than {MOST_TRIANGLES} triangles"
-                raise _UnsupportedSensorError(text)
-        else:
-            size = m.geom_size[g, : _SIZES.get(_KINDS[kind], 3)].tolist()
+            raise _UnsupportedSensorError(text)
         link, X = _frame(m, names, _GEOM, g)
-        yield link, Obstacle(_KINDS[kind], tuple(size), -1, X)
+        yield link, Obstacle(kind, tuple(size), -1, X, **more)
 
 
-def _triangles(m: Any, mesh: int) -> list[float]:
-    """Return the vertices of the triangles of a mesh, 9 numbers per triangle [m]."""
+def _triangles(m: Any, mesh: int) -> dict[str, Array]:
+    """Return the vertices (n, 3) [m] and the triangles (m, 3) of a mesh."""
     first, count = int(m.mesh_faceadr[mesh]), int(m.mesh_facenum[mesh])
-    vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
-    found: list[float] = vertices[m.mesh_face[first : first + count]].ravel().tolist()
-    return found
+    start, size = int(m.mesh_vertadr[mesh]), int(m.mesh_vertnum[mesh])
+    vertices = np.asarray(m.mesh_vert[start : start + size], float)
+    return {"vertices": vertices, "triangles": np.array(m.mesh_face[first : first + count], int)}
+
+
+def _heights(m: Any, field: int) -> dict[str, Array]:
+    """Return the heights (rows, columns) of a height field, from 0 to 1."""
+    rows, columns = int(m.hfield_nrow[field]), int(m.hfield_ncol[field])
+    first = int(m.hfield_adr[field])
+    values = np.array(m.hfield_data[first : first + rows * columns], np.float32)
+    return {"heights": values.reshape(rows, columns)}
 
 
 def _subtree(m: Any, body: int) -> Iterator[int]:

@@ -23,6 +23,7 @@ from rigidblocks.tracing.outlining import (
     definition,
     outline_functions,
 )
+from rigidblocks.tracing.ray_calls import ray_call, ray_texts
 from rigidblocks.tracing.trace import (
     Graph,
     Shapes,
@@ -112,6 +113,7 @@ def c_functions(
     """
     tables: dict[str, None] = {}
     products: dict[str, None] = {}
+    rays: dict[str, None] = {}
     nested: dict[str, str] = {}
     short, long = [], {}
     for graph, own in zip(graphs, names, strict=True):
@@ -120,6 +122,7 @@ def c_functions(
         names_called = [function.name() for function in called]
         tables |= dict.fromkeys(one.c_text() for one in map(find_table, names_called) if one)
         products |= dict.fromkeys(product_texts(names_called, notation))
+        rays |= dict.fromkeys(ray_texts(names_called, notation))
         nested |= {f.name(): _nested_text(f, notation) for f in called if f.is_a("SXFunction")}
         if len(assignments) > LONG:
             long[graph.name] = Function(assignments, own)
@@ -132,6 +135,9 @@ def c_functions(
     if products and notation is SCALAR:
         head += c_text("algorithms/matrix_product.h")
     head += "".join(products)
+    if rays:
+        head += c_text("algorithms/ray_casting.h")
+    head += "".join(rays)
     if "RB_WORKSPACE(" in "".join((text, *nested.values())):
         head += "#define RB_LARGE_FUNCTION\n" + c_text("kernel/workspace.h")
     return head + "".join(nested.values()) + "\n".join(short) + text
@@ -300,7 +306,7 @@ def _assignments(
             code, operands = ca.OP_MUL, (a, reciprocals[b])
         nested = called.get(target)
         name = nested.name() if nested else ""
-        if call := product_call(name):
+        if call := product_call(name) or ray_call(name):
             yield call.assignment(_targets(target, used), operands, notation)
         elif nested and nested.is_a("SXFunction"):
             yield call_assignment(

@@ -31,6 +31,7 @@ from rigidblocks.common.doc_links import add_doc_link
 from rigidblocks.spatial.scalar import derivative_form, is_number, is_traced_for_derivatives
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.matrix_products import product_expression
+from rigidblocks.tracing.ray_calls import Fan, ray_expression
 
 
 @contextmanager
@@ -364,6 +365,17 @@ class Traced:
         values: Array = _traced_array(y, (len(W),))
         return values
 
+    def cast_rays(self, fan: Fan, x: Array) -> Array:
+        """Return the distances of rays; `robot.ray_casting.cast_rays` calls this method.
+
+        Args:
+            fan: Rays and shapes.
+            x: Position and rotation matrix (12,) of the sensor with at least one traced element.
+        """
+        y = ray_expression(fan, ca.vertcat(*map(_sx, x)), is_traced_for_derivatives(x))
+        values: Array = _traced_array(y, (len(fan.directions),))
+        return values
+
     def choice(self, above: Any, below: Any, whole: Any) -> Any:
         """Return the piecewise function whose margin is this value.
 
@@ -577,9 +589,31 @@ class Graph:
     @cached_property
     def _called(self) -> ca.Function:
         """CasADi function whose calls are not expanded; its name depends only on the operations."""
-        name = f"called_{hashlib.sha256(self.function.serialize().encode()).hexdigest()[:16]}"
+        name = f"called_{hashlib.sha256(_operations_text(self.function).encode()).hexdigest()[:16]}"
         x = ca.SX.sym("x", self.function.size1_in(0))
         return ca.Function(name, [x], [self.function(x)], {"never_inline": True})
+
+
+def _operations_text(function: ca.Function) -> str:
+    """Return a text that depends on all operations of a function.
+
+    CasADi cannot serialize functions with calls of Python code, such as rays.
+    """
+    try:
+        return str(function.serialize())
+    except RuntimeError:
+        steps, expressions = list(instructions(function)), function.instructions_sx()
+        called = [
+            expressions[k].which_function().name()
+            for k, (code, *_) in enumerate(steps)
+            if code == ca.OP_CALL
+        ]
+        constants = [
+            function.instruction_constant(k)
+            for k, (code, *_) in enumerate(steps)
+            if code == ca.OP_CONST
+        ]
+        return repr((function.size_in(0), function.size_out(0), steps, called, constants))
 
 
 _MOVES = (ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST)
