@@ -115,7 +115,7 @@ def print_warnings(path: Path, texts: Iterable[str]) -> None:
 
 
 def split_commas(text: str | None) -> list[str] | None:
-    """Split a comma-separated string into its nonempty items; return None for None."""
+    """Split a comma-separated string into its nonempty items; return None without a string."""
     return None if text is None else [part for part in text.split(",") if part]
 
 

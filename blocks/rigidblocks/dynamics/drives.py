@@ -1,6 +1,6 @@
 """Drives of joints: motor, current loop, servo, gearbox, elasticity, friction and follower.
 
-The motor and the gearbox of a drive are either rigidly connected to the joint or elastic:
+The connection between the motor, the gearbox and the joint is either rigid or elastic:
 
 - A rigid drive has no rotor states. Its rotor angle is ratio * s, where s is the position of the
   joint, and its rotor adds ratio^2 * inertia to the joint (RBDA Eq 9.28).
@@ -259,9 +259,9 @@ class Elasticity(Numbers):
     is the amplitude of the kinematic error of a harmonic drive. n, the field `order`, is the number
     of error periods per revolution of the rotor, 2 for the two lobes of a wave generator.
 
-    With a backlash b, the force is zero while |deflection| < b / 2. Outside this
-    range, the compression |deflection| - b / 2 replaces the deflection in the law, and the force
-    of the teeth is never attractive.
+    With a backlash b, the force is zero while |deflection| < b / 2. Outside this range, the
+    compression |deflection| - b / 2 replaces the deflection in the law, and the force of the teeth
+    is never attractive.
     """
 
     K: Any
@@ -422,8 +422,8 @@ class Drive:
         current_loop: Controller of the current of an electric motor, or None.
         servo: Position servo or velocity servo, or None.
         elasticity: Elasticity between gearbox and joint, or None for a rigid drive.
-        friction: Law of the friction at the joint, or None.
-        motor_friction: Law of the friction at the rotor [N m, rad/s], or None.
+        friction: Friction law at the joint, or None.
+        motor_friction: Friction law at the rotor [N m, rad/s], or None.
         effort: Limit of the sum of the forces of all drives at the joint [N m or N]. The smallest
             limit of these drives applies. None: no limit.
         follower: Joint that a gear, a belt or a rack couples to the joint of the drive, or None.

@@ -264,10 +264,10 @@ def forward_dynamics_crba_floating(
 ) -> FloatingMotion:
     """Return the accelerations of base and joints, computed from the inertia matrix.
 
-    The arguments and the result are as in `aba_floating`. The function solves
-    `[[I0c, F], [F^T, H]] [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). Without G, it
-    skips the branch-induced zeros of the matrix, with the base as a chain of six variables.
-    `rotor_inertia` (n,) is added to the diagonal of H (RBDA Eq 9.28).
+    The arguments and the result are as in `aba_floating`. The function solves `[[I0c, F], [F^T, H]]
+    [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). Without G, it skips the branch-induced zeros of
+    the matrix, with the base as a chain of six variables. `rotor_inertia` (n,) is added to the
+    diagonal of H (RBDA Eq 9.28).
 
     G is the gear matrix in qdd = G ydd, with the accelerations ydd of the independent variables.
     If G is given, the function projects the equation onto these variables (RBDA Eq 9.26).

@@ -31,7 +31,7 @@ class Motion(NamedTuple):
     """Motion of a model: q (nq,), qd (nv,), and the motion of its bodies.
 
     `X0` are the transforms from base to body coordinates, `v` the velocities in body coordinates.
-    The last entry of each sequence belongs to the base. `X0` and `v` are empty if no element acts
+    The last entry of each sequence is for the base. `X0` and `v` are empty if no element acts
     between bodies.
     """
 

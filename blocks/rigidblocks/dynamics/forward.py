@@ -4,9 +4,9 @@
 vector by H, and `forward_dynamics_crba` solves the equation of motion with H.
 
 The articulated-body algorithm makes three passes over the bodies (RBDA Table 7.1). Each pass calls
-a step function for every body. Hybrid dynamics, rotors and floating bases use the
-same passes with other step functions. The generated C code of large models calls the step functions
-in loops, so code size does not depend on the number of bodies.
+a step function for every body. Hybrid dynamics, rotors and floating bases use the same passes with
+other step functions. The generated C code of large models calls the step functions in loops, so
+code size does not depend on the number of bodies.
 
 In hybrid dynamics, either the force or the acceleration of each joint is given.
 """
@@ -65,8 +65,9 @@ def crba(model: Tree, q: Array, rotor_inertia: Array | None = None) -> Array:
 def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: int = -1) -> Array:
     """Return the joint-space inertia matrix of selected joints (RBDA Tables 6.2 and 9.1).
 
-    `places` maps each selected joint to the slice of its variables in the matrix. If `base` is a
-    floating body, its joint has the six unit vectors as motion subspace (RBDA Eq 9.13).
+    `places` maps each selected joint to the slice of its variables in the matrix. If `base` is the
+    index of a floating body, the motion subspace of its joint consists of the six unit vectors
+    (RBDA Eq 9.13).
     """
     Xup, S = transforms_and_subspaces(model, q, base)
     if base >= 0:
@@ -127,7 +128,7 @@ def forward_dynamics_crba(
     """Return the joint accelerations qdd (nv,) from H(q) qdd = tau - C(q, qd, f_ext) (RBDA 6.1).
 
     The composite-rigid-body algorithm computes H, and the recursive Newton-Euler algorithm computes
-    C. `solve` is `solve_ltdl` or `solve_ltl`, which skip the branch-induced zeros.
+    C. The solver skips the branch-induced zeros of H.
 
     Args:
         model: Tree of bodies.
@@ -347,8 +348,8 @@ def articulated_step_prescribed(
 ) -> tuple[Array, Array, Any, Array]:
     """Eliminate a joint with the known acceleration qdd in the second pass (RBDA Table 9.3).
 
-    The joint transmits the whole inertia. The result is as in `articulated_step`, with 0 for
-    U D^-1 and qdd for D^-1 u.
+    The joint transmits the whole articulated inertia to the parent. The result is as in
+    `articulated_step`; U D^-1 is 0, and D^-1 u is qdd.
     """
     del model, i
     pa = pA + IA @ (c + S @ qdd)

@@ -194,7 +194,7 @@ class Motor(Numbers, abc.ABC):
         rotor: RotorMotion,
         x: Mapping[str, Any],
     ) -> Response:
-        """Return the motor torque and the derivatives of its states.
+        """Return the motor torque and the derivatives of the motor states.
 
         Args:
             loop: Current loop, or None.

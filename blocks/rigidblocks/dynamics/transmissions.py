@@ -159,9 +159,9 @@ def aba_with_rotors(
     """Return the joint accelerations qdd (nv,) of a model with geared rotors at its joints.
 
     The articulated-body algorithm uses D_i = S^T U + I_rot (RBDA Eq 9.28). `rotor_inertia` (nv,) is
-    I_rot at the joint, rho^2 times the rotor inertia. The algorithm neglects the rotor
-    masses and the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the
-    diagonal of H; `rotor_bias` returns the bias forces of a SixDoF joint.
+    I_rot at the joint, rho^2 times the rotor inertia. The algorithm neglects the rotor masses and
+    the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the diagonal of H;
+    `rotor_bias` returns the bias forces of a SixDoF joint.
 
     Args:
         model: Model without loops.

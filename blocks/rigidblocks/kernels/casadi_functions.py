@@ -264,10 +264,10 @@ def export_acados(
         expl_ode_hess    [A B]^T lam,  lower triangle of S^T W S
 
     Sx and Su are the forward seeds, the sensitivities of x to the initial state and to u. W is the
-    Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions
-    `impl_dae_fun` and `impl_dae_fun_jac_x_xdot_z` to `impl_dae_jac_x_xdot_u_z` compute the residual
-    xdot - f(x, u, p) and its Jacobians. `impl_dae_hess` computes the Hessian of
-    lam^T (xdot - f(x, u, p)) with respect to (x, xdot, u). The model has no algebraic variables z.
+    Hessian of lam^T f with respect to (x, u), and S = [Sx Su; 0 1]. The functions `impl_dae_fun`
+    and `impl_dae_fun_jac_x_xdot_z` to `impl_dae_jac_x_xdot_u_z` compute the residual xdot - f(x, u,
+    p) and its Jacobians. `impl_dae_hess` computes the Hessian of lam^T (xdot - f(x, u, p)) with
+    respect to (x, xdot, u). The model has no algebraic variables z.
 
     For a sampled block with the states phi(x, u, p) after a sample, `dyn_disc_phi_fun` computes
     phi, `dyn_disc_phi_fun_jac` also the transposed Jacobian with respect to (u, x), and

@@ -459,7 +459,8 @@ def correct_distribution(
         dx <- dx + K e_k
         P <- P - K C_k^T
 
-    C_k is column k of C. The function also corrects the errors e, C and S for the next elements.
+    C_k is column k of C. After each element, the function also corrects C, S and the errors e of
+    the remaining elements.
 
     Args:
         P: Covariance (n, n) of the states.

@@ -155,7 +155,7 @@ class Limits(NamedTuple):
 
 
 class VelocityChange(NamedTuple):
-    """Time-optimal motion to a velocity with zero acceleration.
+    """Time-optimal change of velocity, with zero acceleration at its end.
 
     The jerk is `j` for the duration t1, zero for t2, and -`j` for t3 [s].
     """
@@ -172,10 +172,10 @@ class VelocityChange(NamedTuple):
 
 
 def velocity_change(start: Motion, target: Any, limits: Limits) -> VelocityChange:
-    """Return the time-optimal motion to the velocity `target` with zero acceleration.
+    """Return the time-optimal change to the velocity `target`, with zero acceleration at its end.
 
-    v and a are the initial velocity and acceleration, a_max and j the limits of acceleration and
-    jerk. For a decreasing velocity with w = v - target and the peak deceleration A:
+    v and a are the initial velocity and acceleration. a_max and j are the limits of acceleration
+    and jerk. For a decreasing velocity with w = v - target and the peak deceleration A:
 
         A^2 = j w + a^2 / 2, at most a_max^2
         t1 = (a + A) / j,  t2 = max(w + a^2 / (2 j) - a_max^2 / j, 0) / a_max,  t3 = A / j
@@ -208,8 +208,9 @@ def _constant_jerk(start: Motion, j: Any, t: Any) -> Motion:
 class Course(NamedTuple):
     """Time-optimal motion to a target: a change of velocity, then a stop.
 
-    If the initial acceleration exceeds the limit, the jerk `relief` first reduces it to the limit,
-    for the duration `delay` [s]. The stop begins `switch` [s] after the end of this reduction.
+    If the initial acceleration exceeds the limit, the motion begins with the jerk `relief`, which
+    reduces the acceleration to the limit in the time `delay` [s]. The stop begins `switch` [s]
+    later.
     """
 
     origin: Motion
@@ -247,8 +248,8 @@ def course_to(origin: Motion, target: Any, limits: Limits) -> Course:
 
     If the initial acceleration exceeds the limit, the maximum jerk first reduces it to the limit.
     The velocity then changes towards the velocity limit in the direction of the target. The stop
-    begins at the switching time. Bisection locates the switching time for which the stop ends at
-    the target. The position at the end of the stop depends monotonically on the switching time.
+    begins at the switching time. The position at the end of the stop depends monotonically on the
+    switching time. Therefore the function finds the switching time for the target by bisection.
     """
     relief = select(less(origin.a, 0.0), limits.j, -limits.j)
     delay = maximum(np.abs(origin.a) - limits.a, 0.0) / limits.j

@@ -47,7 +47,7 @@ class Network:
     """Network of operators in the order of their evaluation.
 
     Args:
-        nodes: Operators; each follows the operators whose outputs it reads.
+        nodes: Operators; each operator comes after the operators whose outputs it uses.
         constants: Constant arrays by name, such as weights.
         opset: Version of the ONNX operators.
     """
@@ -60,7 +60,8 @@ class Network:
         """Return all values of the network by name, for inputs by name.
 
         Raises:
-            ValueError: A node cannot be evaluated; the message contains its operator and name.
+            ValueError: A node cannot be evaluated. The message contains the operator and the name
+                of the node.
         """
         values: dict[str, Any] = {**self.constants, **inputs}
         for node in self.nodes:

@@ -192,10 +192,10 @@ LEAST, MOST = 1e-3, 1e5  # joint limits outside this range do not define nominal
 def described_scales(robot: RobotDescription, first: int = 0) -> dict[str, Array]:
     """Return the nominal values of the joint variables q, qd and tau from a robot file.
 
-    The nominal values are the limits in the file: effort, speed, and for prismatic joints the
-    larger position limit. The nominal value is 1 if a limit is missing, zero or implausibly large.
-    Nominal positions and speeds are at most 10, because the tolerances of adaptive steps depend on
-    them.
+    The nominal values are the effort limits and the speed limits in the file. For prismatic joints,
+    the nominal position is the position limit with the larger magnitude. A nominal value is 1 if
+    the limit is missing, zero or implausibly large. Nominal positions and speeds are at most 10,
+    because the tolerances of adaptive steps depend on them.
 
     Args:
         robot: Description of the robot.
@@ -336,9 +336,8 @@ def described_elements(
     """Return the drives and force elements in a robot file, as elements of a plant.
 
     The elements always include the rotors and gears, as drives without a command, and the gravity
-    compensation of bodies.
-    Springs and stops are stiff relative to the small inertias of fingers and wrists. Such plants
-    may need an implicit method.
+    compensation of bodies. Springs and stops are stiff relative to the small inertias of fingers
+    and wrists. Such plants may need an implicit method.
 
     The name of an element is the name of its joint, body or tendon with a suffix such as _rotor,
     _spring or _drag_1. Underscores replace characters that are not allowed in identifiers.

@@ -46,7 +46,7 @@ class TunableInertia:
     """Selection of the inertial parameters of a robot that are tunable in its plant.
 
     `links` adds the parameter link_mass (nb,) [kg], the masses of the bodies. If only the masses
-    are parameters, the moments of a body are proportional to its mass.
+    are parameters, the moments of a body change in proportion to its mass.
 
     `moments` adds the parameters link_moment and link_inertia. link_moment (nb, 3) [kg m] contains
     the first moments m c. link_inertia (nb, 6) [kg m^2] contains the second moments in the order
@@ -410,7 +410,7 @@ class Elements:
 
     @cached_property
     def _efforts(self) -> dict[int, float]:
-        """Limit of the total force of all drives at a joint, by index in qd.
+        """Limits of the total force of all drives at each joint, by index in qd.
 
         Drives without a force, such as rotors, also limit the forces of the other drives.
         """
@@ -490,7 +490,8 @@ class Elements:
     def project_to_gears(self, q: Array, qd: Array, p: Record) -> tuple[Array, Array]:
         """Return q (nq,) and qd (nv,) after projection onto the gear constraints.
 
-        Driving variables determine the driven variables of the gears. `p` are the parameters.
+        The driving variables of the gears determine the driven variables. `p` contains the
+        parameters of the plant.
         """
         given = self.transmissions(p) if self.has_gears else None
         return project_onto_gears(self.model, given.driven, q, qd) if given else (q, qd)

@@ -168,15 +168,15 @@ class RobotPlant(JointPlant):
     at rest. The plant normalizes quaternions in `q0` and after every inner step.
     `external_wrenches` adds the input `f_ext` (nb, 6), the wrench [n; f] on each body about the
     base origin, in base coordinates. `rotor_inertia` (nv,) [kg m^2] is the reflected rotor inertia,
-    the squared gear ratio times the rotor inertia (RBDA 9.6). The parameter `gravity`
-    defaults to the gravity of the model.
+    the squared gear ratio times the rotor inertia (RBDA 9.6). The parameter `gravity` defaults to
+    the gravity of the model.
 
-    `elements` are springs, dampers, friction and stops (`ForceElement`), and rotors,
-    gears and motors (`Drive`), whose commands are inputs. The plant evaluates their forces at
-    every stage of the integrator. Their coefficients are parameters, and their forces are outputs.
-    The output `energy` includes the energy of the elements. For a joint that a gear drives, the
-    gear determines the states. `inertias` adds parameters for the masses of the links and for a
-    payload (`TunableInertia`).
+    `elements` are springs, dampers, friction and stops (`ForceElement`), and rotors, gears and
+    motors (`Drive`). The plant evaluates the forces of the elements at every stage of the
+    integrator. The commands of drives are inputs of the plant. The coefficients of elements are
+    parameters, and the forces of elements are outputs. The output `energy` includes the energy of
+    the elements. If a gear drives a joint, the gear determines the states of this joint. `inertias`
+    adds parameters for the masses of the links and for a payload (`TunableInertia`).
 
     `nominal` maps the ports q, qd and tau to their orders of magnitude, 1 by default. Tools and the
     tolerances of adaptive steps use these values.
@@ -255,7 +255,7 @@ class RobotPlant(JointPlant):
     def tree_accelerations(
         self, model: Model, q: Array, qd: Array, tau: Array, f_ext: Array | None, gravity: Array
     ) -> Array:
-        """Return the joint accelerations (nv,) of the tree, as `aba`.
+        """Return the joint accelerations (nv,) of the tree (`aba`).
 
         For plants with many bodies, `kernels/plant_loops.py` replaces this method and `tree_energy`
         by C loops over the bodies.

@@ -153,8 +153,8 @@ def normal_quantile(u: Any) -> Any:
     """Return the quantile of the standard normal distribution at the probability u in (0, 1).
 
     The function is the approximation AS 241 (Wichura 1988) and uses only + - * / and square roots.
-    The approximation is designed for u > 1e-11. Its relative error is 1e-12 down to u = 2^-53, the
-    smallest probability that the noise uses.
+    The approximation is designed for u > 1e-11. The relative error of the result is 1e-12 down to u
+    = 2^-53, the smallest probability that the noise uses.
     """
     q = u - 0.5
     r = np.sqrt(-_log(select(q < 0.0, u, 1.0 - u)))
@@ -201,8 +201,8 @@ class Encoder(Block):
 
     The encoders sample every `sample_time` [s] and hold the outputs between the samples. The error
     of q_meas is at most half the resolution. The velocity qd_meas is zero at the first sample and a
-    multiple of resolution / sample_time afterwards. `resolution` (n,) is in rad, or in m for the
-    joints that `prismatic` marks.
+    multiple of resolution / sample_time afterwards. `resolution` (n,) is in rad, or in m for joints
+    whose element of `prismatic` is True.
 
     Raises:
         ValueError: `resolution` is not a vector.

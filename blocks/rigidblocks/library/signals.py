@@ -255,8 +255,8 @@ class Demux(ConcatenatedSignals):
 class Selector(Block):
     """Selection of elements of a vector, y[k] = u[elements[k]].
 
-    `n` is the length of u. The indices in `elements` begin at 1, as in connections. An
-    index may occur more than once.
+    `n` is the length of u. The indices in `elements` begin at 1, as in connections. An index may
+    occur more than once.
 
     Raises:
         ValueError: `elements` is empty, or an index is outside 1 .. `n`.
@@ -427,7 +427,7 @@ def check_delay(subject: str, samples: Any, least: int) -> None:
 def sample_buffer(
     samples: int, shape: tuple[int, ...], unit: Unit, start: Any, name: str = "buffer"
 ) -> tuple[Port, ...]:
-    """Return the sampled state that stores past samples of a signal, or () for no samples.
+    """Return the port of the sampled state that stores past samples of a signal.
 
     Args:
         samples: Number n of samples.
@@ -437,7 +437,8 @@ def sample_buffer(
         name: Name of the state.
 
     Returns:
-        Port with the shape (n, *shape), the oldest sample first.
+        Port with the shape (n, *shape), the oldest sample first, in a tuple. The tuple is empty if
+        n = 0.
     """
     if not samples:
         return ()

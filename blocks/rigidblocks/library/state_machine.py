@@ -81,8 +81,8 @@ class StateMachine(Block):
 
     Guards and values are Python expressions with + - * /, abs, min and max. A guard consists of
     comparisons (< <= > >=), `and`, `or` and `not`. A name in place of a comparison is true if its
-    value is above 0.5. A name is an input, a parameter, a variable, `time` [s] or
-    `elapsed`, the time since the entry into the state [s].
+    value is above 0.5. A name is an input, a parameter, a variable, `time` [s] or `elapsed`, the
+    time since the entry into the state [s].
 
     The outputs are `state` (1 for the first state), `elapsed` [s], `entered` (time of the last
     transition [s]), the variables, and the outputs of the states. A state that does not set an

@@ -11,7 +11,7 @@ For a four-bar linkage:
 
 The joint forces follow from the principle of virtual work: tau_j is the sum of da/dq_j times torque
 over the actuators. For the four-bar linkage, the joint efforts of ros_control differ from these
-forces. Their power is not the power of the actuators.
+forces. The power of these efforts is not equal to the power of the actuators.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

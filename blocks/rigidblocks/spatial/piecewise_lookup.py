@@ -57,11 +57,11 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
 
 
 def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return `count` with an event indicator, so that it changes only at events in model exchange.
+    """Return `count` with an event indicator, so that the result changes only at events.
 
-    `count` is the index of the interval [low, high) that contains x. Unlike `held_place`, the
-    function does not limit the number of intervals. The interval that begins at the start time of a
-    run must have an odd `count`.
+    The events occur in model exchange. `count` is the index of the interval [low, high) that
+    contains x. Unlike `held_place`, the function does not limit the number of intervals. The
+    interval that begins at the start time of a run must have an odd `count`.
     """
     if not is_traced(count):
         return count

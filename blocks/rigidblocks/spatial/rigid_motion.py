@@ -287,10 +287,9 @@ def planar_displacement(X: planar.Transform) -> Array:
 
         v = [X23; (X31 + X22 X31 + X23 X21) / 2; (-X21 - X22 X21 + X23 X31) / 2]
 
-    Xij are the elements of the matrix of X, counted from 1. v is an invariant of X, that is
-    v = X v = X^-1 v. For angles up to 90 degrees,
-    log(X) = v asin(X23) / X23. For larger angles, the principal value of the arc sine differs from
-    the angle.
+    Xij are the elements of the matrix of X, counted from 1. v is an invariant of X, that is v = X v
+    = X^-1 v. For angles up to 90 degrees, log(X) = v asin(X23) / X23. For larger angles, the
+    principal value of the arc sine differs from the angle.
     """
     c, s = X.E[0]
     x21, x31 = X.E @ planar.perp(X.r)[:, 0]

@@ -240,7 +240,7 @@ def _digest(file: Path) -> str:
 
 
 def _method(fields_by_name: Any) -> Method | None:
-    """Return the integration method with the given JSON fields; return None for None."""
+    """Return the integration method with the given JSON fields, or None without fields."""
     if fields_by_name is None:
         return None
     fields = _tuples(fields_by_name)
@@ -252,7 +252,7 @@ def _method(fields_by_name: Any) -> Method | None:
 
 
 def _integrator(fields: Any) -> Integrator | None:
-    """Return the integrator with the given JSON fields; return None for None."""
+    """Return the integrator with the given JSON fields, or None without fields."""
     if fields is None:
         return None
     implicit = fields.get("implicit")

@@ -374,7 +374,7 @@ class Fmu:
     def negated(self) -> frozenset[str]:
         """Names of the FMI 1.0 negated aliases, whose values in the FMU have the opposite sign.
 
-        The names are empty for a remote FMU, because the server negates the values.
+        The set is empty for a remote FMU, because the server negates the values.
         """
         if self.version > 1 or isinstance(self.path, RemoteFile):
             return frozenset()

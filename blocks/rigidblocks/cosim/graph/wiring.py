@@ -734,7 +734,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark the components `found` as known, and add the components that are then ready."""
+        """Mark the components `found` as known, and find those that can be evaluated next."""
         while found:
             k = found.pop()
             known[k] = True

@@ -258,8 +258,8 @@ def _fixed_and_free(
     """Return, for each front, the component of w along Q and the vector z.
 
     w and z are the vectors of `solve_elimination`. The constraints of a front determine the
-    component of w along Q (`Front`). Both vectors are in the coordinates of the front. Both lists
-    are in elimination order.
+    component of w along Q (`Front`). Both vectors are in the coordinates of the front. The lists
+    contain one item for each front, in elimination order.
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine

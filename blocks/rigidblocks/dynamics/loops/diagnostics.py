@@ -261,8 +261,7 @@ class _Sample(NamedTuple):
     """Singular values and vectors of the constraint matrix K of rank r at the time t [s].
 
     U and V are bases of the column and row space of K. `sigma` is the singular value sigma_r, and
-    `ratio` is sigma_r/sigma_1. `indicator` is the singularity
-    indicator that `LoopDiagnostics` defines.
+    `ratio` is sigma_r/sigma_1. `indicator` is the singularity indicator as in `LoopDiagnostics`.
     """
 
     t: float
@@ -383,9 +382,9 @@ def path_signs(model: Tree) -> Array:
     The block of the constraint matrix for loop l and joint j is K_lj = epsilon_lj T_l^T S_j, in
     common coordinates. T_l is a basis of the constraint forces of the loop joint, and S_j the
     motion subspace of joint j. The path of a loop starts at the nearest common ancestor of
-    predecessor and successor. The sign is 1 for joints on
-    the path to the successor, -1 for joints on the path to the predecessor, and 0 for other joints.
-    For a cable, the sign is 1 for all joints that move a point of the cable.
+    predecessor and successor. The sign is 1 for joints on the path to the successor, -1 for joints
+    on the path to the predecessor, and 0 for other joints. For a cable, the sign is 1 for all
+    joints that move a point of the cable.
     """
     epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
     for k, string in enumerate(model.strings, len(model.loops)):

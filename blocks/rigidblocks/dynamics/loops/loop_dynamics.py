@@ -527,10 +527,9 @@ def closed_loop_inverse_dynamics(
 
     u contains the forces of the actuators, and tau^a the tree joint forces that are equivalent to
     `loop_tau`. qd = G yd are the velocities that keep the loops closed. G_u contains the rows of G
-    for the actuated joints. For redundant actuators, the forces
-    [N m, N] have the smallest sum of squares. The rows of G^T follow from the orthogonal
-    elimination of `closed_loop_dynamics`. Therefore this function and `closed_loop_dynamics` agree
-    at singular configurations, too.
+    for the actuated joints. For redundant actuators, the forces [N m, N] have the smallest sum of
+    squares. The rows of G^T follow from the orthogonal elimination of `closed_loop_dynamics`.
+    Therefore this function and `closed_loop_dynamics` agree at singular configurations, too.
 
     The function does not check the motion or the actuators if the arguments are traced.
 

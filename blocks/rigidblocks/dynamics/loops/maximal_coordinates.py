@@ -97,8 +97,8 @@ def maximal_dynamics(
 ) -> MaximalMotion:
     """Solve the linear system of all bodies and joints for accelerations and constraint forces.
 
-    The constraints are not stabilized. If the constraints are dependent, the
-    constraint forces lam are the minimum-norm solution.
+    The constraints are not stabilized. If the constraints are dependent, the constraint forces lam
+    are the minimum-norm solution.
 
     Args:
         model: Model with loops.
