@@ -247,7 +247,7 @@ def test_first_guess_of_a_user_works_or_its_error_names_the_correct_call(guess, 
         "from rigidblocks import tf as transfer": "write TransferFunction(num, den)",
     }.items(),
 )
-def test_import_of_an_unknown_name_names_the_correct_name(statement, expected):
+def test_import_error_for_an_unknown_name_suggests_the_correct_name(statement, expected):
     """Python itself replaces the message of an AttributeError in this statement."""
     with pytest.raises(ImportError) as caught:
         exec(statement, {})

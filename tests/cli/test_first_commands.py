@@ -44,7 +44,7 @@ def test_error_for_the_export_of_a_system_without_a_step_names_the_dt_option(cap
     assert "arm.py needs --dt, its communication step [s]" in capsys.readouterr().err
 
 
-def test_info_describes_the_time_span_and_the_signals_of_a_record(folder, capsys):
+def test_info_command_prints_the_time_span_and_the_signals_of_a_record(folder, capsys):
     ports = (Port("arm.q", (2,), ("rad", "rad")), Port("x", (2,), ("rad", "m")), Port("load"))
     time = np.linspace(0.5, 1.5, 11)
     Result(time, ports, np.zeros((11, 5)), {}).save(folder / "run.csv")

@@ -150,7 +150,7 @@ def test_active_triggered_clock_runs_its_partition_at_the_beginning_of_the_step(
     assert_array_equal(result["plan.order"].ravel(), [21, 21531])
 
 
-def test_clock_that_ticks_endlessly_at_the_same_time_is_reported(tmp_path):
+def test_fmu_clock_that_ticks_endlessly_at_the_same_time_is_reported(tmp_path):
     system = System()
     system.add("plan", any_fmu(tmp_path, PARTITIONS, 3), start={"hit": 0, "u": -1.0})
     with pytest.raises(

@@ -96,7 +96,7 @@ def test_voltage_step_of_a_dc_motor_equals_the_matrix_exponential():
 
 
 @pytest.mark.parametrize("loop", [None, CurrentLoop(2.0, 300.0)])
-def test_electrical_power_of_a_dc_motor_is_heat_magnetic_and_mechanical_power(loop, rng):
+def test_electrical_power_of_a_dc_motor_is_the_sum_of_heat_magnetic_and_mechanical_power(loop, rng):
     block = plant(Drive("a", "joint1", DC, Gearbox(N), loop))
     for qd, i, command in rng.uniform(-5, 5, (20, 3)):
         values = {"qd": qd, "a_current": i, "a_command": command}
@@ -106,7 +106,9 @@ def test_electrical_power_of_a_dc_motor_is_heat_magnetic_and_mechanical_power(lo
 
 
 @pytest.mark.parametrize("limit", [None, 6.0])
-def test_electrical_power_of_a_synchronous_motor_is_heat_magnetic_and_mechanical_power(limit, rng):
+def test_electrical_power_of_a_synchronous_motor_is_heat_plus_magnetic_plus_mechanical_power(
+    limit, rng
+):
     motor = replace(PMSM, voltage_max=limit)
     block = plant(Drive("a", "joint1", motor, Gearbox(N)))
     for qd, i_d, i_q, v_d, v_q in rng.uniform(-9, 9, (20, 5)):

@@ -238,7 +238,7 @@ class Feedthrough(Block):
 
 
 @FILTERS
-def test_estimates_with_delayed_feedthrough_outputs_equal_the_augmented_kalman_filter(kind):
+def test_delayed_outputs_with_feedthrough_give_the_estimates_of_the_augmented_kalman_filter(kind):
     """The past output is y[k-1] = x[k-1] + 5 u[k-1], also for a sampled plant."""
     rng = np.random.default_rng(42)
     u, measured = rng.normal(size=60), rng.normal(size=60)

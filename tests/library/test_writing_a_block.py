@@ -59,7 +59,7 @@ def test_example_block_of_the_guide_has_at_most_15_lines():
     assert len([line for line in block.splitlines() if line.strip()]) <= 15
 
 
-def test_error_messages_in_the_guide_match_the_code(folder):
+def test_error_messages_in_the_block_writing_guide_match_the_code(folder):
     (folder / "lag_fmu.py").write_text(listings("python")[0])
     Lag = importlib.import_module("lag_fmu").Lag
 
