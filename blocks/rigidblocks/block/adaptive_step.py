@@ -449,8 +449,8 @@ class InnerStep:
         method: Active method.
         cost_before: WINDOW_COST before the step.
         jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
-        votes: Votes before the step. If an event makes the new votes invalid, the stepper restores
-            these votes.
+        votes: Votes for a switch of the method, from before the step. If an event makes the new
+            votes invalid, the stepper restores these votes.
         smallest: Smallest step size [s].
     """
 

@@ -36,9 +36,9 @@ def newton_tolerance(rtol: float) -> float:
 
         min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 
-    With this tolerance, the stage error is about 1e-12 of the magnitude of a state. In one
-    implementation of a block (C, NumPy or traced), rounding may cause one more iteration. The
-    results of the implementations then differ by about this stage error.
+    With this tolerance, the stage error is about 1e-12 of the magnitude of a state. A block has
+    implementations in C, in NumPy and in traced form. Because of rounding, one of them may need one
+    more iteration than another. Their results then differ by about this stage error.
     """
     return min(max(1e-12 / rtol, 1e-5), LOOSE_TOLERANCE)
 

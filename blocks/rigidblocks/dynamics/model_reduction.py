@@ -140,9 +140,10 @@ def _align_loop(loop: LoopJoint, turns: list[Transform]) -> LoopJoint:
 def equivalent(model: Model) -> EquivalentModel:
     """Return a model with the same equation of motion and the fewest possible parameters.
 
-    For joints along z, the body frames follow Denavit and Hartenberg. The function moves inertial
-    parameters of a body that are equivalent to parameters of the parent to the parent (RBDA Table
-    9.7). For example, a body on a revolute joint retains 7 of 10 inertial parameters.
+    For joints along z, the body frames follow Denavit and Hartenberg. Some inertial parameters of a
+    body have the same effect as parameters of the parent. The function adds these parameters to the
+    parent (RBDA Table 9.7). For example, a body on a revolute joint retains 7 of 10 inertial
+    parameters.
     """
     return _move_shared_inertia_to_parents(_use_denavit_hartenberg_frames(model))
 

@@ -150,7 +150,7 @@ class Events:
 
     @cached_property
     def _held(self) -> tuple[ca.SX, ca.SX, ca.SX]:
-        """Expressions of state derivatives, outputs and event indicators with held branches."""
+        """Expressions of state derivatives, outputs and event indicators, with held branches."""
         elements, choices = self._traced
         n_rates, n_outputs = (self._flow.outputs[name][0] for name in ("rates", "outputs"))
         end = n_rates + n_outputs

@@ -235,7 +235,7 @@ class PID(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for y, the integral part I, the derivative part D and last error.
+        """Sampled state ports for y, the integral part I, the derivative part D and the last error.
 
         A controller without a sample time has no sampled states.
         """

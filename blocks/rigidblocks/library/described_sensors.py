@@ -412,9 +412,9 @@ class SensedPlant(Plant):
     ) -> dict[str, Any]:
         """Return the values of the sampled or of the continuous sensors, without sensor errors.
 
-        If `only_sampled` is False, the values are of the continuous sensors and limited to their
-        cutoffs. `known` contains the plant outputs if the caller has already computed them, else
-        None.
+        If `only_sampled` is False, the result contains the continuous sensors, with values limited
+        to their cutoffs. `known` contains the plant outputs if the caller has already computed
+        them, else None.
         """
         chosen = [
             (sensor, port)
@@ -668,8 +668,8 @@ class _Motion:
 
         The moment and the force are in sensor coordinates. If the sensor has a reference frame,
         both vectors are in the axes of this frame. The sensor coefficient -1 changes the sign of
-        both vectors. Moment and force act on the outboard bodies, in addition to the external
-        wrenches on these bodies.
+        both vectors. The moment and the force act on the outboard bodies. They do not include the
+        external wrenches on these bodies.
         """
         f: Any = np.zeros(6)
         for body, inertia in sensor.parts:

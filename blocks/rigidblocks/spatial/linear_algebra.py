@@ -752,8 +752,8 @@ def _rotate(x: Array, y: Array, m: int) -> tuple[Array, Array]:
     """Rotate two columns so that their first m elements are orthogonal.
 
     Returns:
-        The longer and the shorter column. If y is longer than x, the function therefore adds a
-        quarter turn to the rotation.
+        The rotated columns, the longer column first. For this order, the rotation includes a
+        quarter turn if y is longer than x.
     """
     a, b, c = x[:m] @ x[:m], y[:m] @ y[:m], x[:m] @ y[:m]
     size = abs(a - b)

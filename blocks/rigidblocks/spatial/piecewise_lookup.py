@@ -60,8 +60,8 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
     """Return `count` with an event indicator, so that the result changes only at events.
 
     The events occur in model exchange. `count` is the index of the interval [low, high) that
-    contains x. Unlike `held_place`, the function does not limit the number of intervals. The
-    interval that begins at the start time of a run must have an odd `count`.
+    contains x. Unlike `held_place`, the function does not limit the number of intervals. If a run
+    starts at the lower end of an interval, the `count` of this interval must be odd.
     """
     if not is_traced(count):
         return count

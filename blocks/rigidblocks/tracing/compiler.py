@@ -438,7 +438,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the C code of a translation unit: `pieces`, enclosed by the pragmas of `text`."""
+    """Return the C code of a translation unit: `pieces` between the pragmas of the code `text`."""
     defined = "".join(dict.fromkeys(one.defined for one in pieces))
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:

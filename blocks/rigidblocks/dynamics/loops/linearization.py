@@ -437,7 +437,7 @@ def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
 
 
 def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> tuple[Array, Array]:
-    """Return dy/dt and d2y/dt2 as dual numbers, for deviations from the operating point.
+    """Return dy/dt and d2y/dt2 as dual numbers, for small deviations from the operating point.
 
     The dual parts of q, qd and qdd are dq, dqd and dqdd. Near q, the motion `integrate(q, qd t +
     qdd t^2/2)` has these velocities and accelerations.

@@ -408,8 +408,8 @@ def _link_conversion(
 ) -> Conversion | None:
     """Return the conversion of values along a link, from the output to the input.
 
-    The result is None for string and binary values. It is also None if a port is missing, because
-    `System.connect` then raises an error.
+    The result is None for string and binary values. If a port is missing, the result is also None,
+    and `System.connect` later raises the error.
 
     Raises:
         ValueError: The types of the ports do not support a transformation of the link.

@@ -69,7 +69,7 @@ def find_all(element: Element, path: str) -> Iterator[Element]:
 def file_name(uri: str, files: Files) -> str:
     """Return the file name for a relative URI, such as `./my%20arm.fmu`, or a file URI.
 
-    If a file has the undecoded URI as its name, the function returns this name.
+    If `files` contains a file with the name `uri`, the function returns `uri` without decoding it.
     """
     if not uri or uri in files:
         return uri

@@ -86,7 +86,7 @@ def turn(axis: Axis, theta: Any) -> Transform:
 def general_rotation_to_z(axis: Axis) -> Array:
     """Return the rotation (3, 3) `rotation_to_z(axis)`, or the identity for a coordinate axis.
 
-    A joint about any coordinate axis needs no more operations than a joint about z.
+    A joint about a coordinate axis needs no rotation, because its computation is as fast as for z.
     """
     return np.eye(3) if 1.0 in map(abs, axis) else rotation_to_z(axis)
 
