@@ -78,6 +78,7 @@ from rigidblocks.robot.material import Material, combine_materials
 from rigidblocks.robot.shapes import (
     Box,
     Capsule,
+    Cone,
     Contact,
     ConvexHull,
     Cylinder,
@@ -101,6 +102,7 @@ __all__ = [
     "Capsule",
     "Collision",
     "Complementarity",
+    "Cone",
     "Contact",
     "ContactEquation",
     "ContactForce",

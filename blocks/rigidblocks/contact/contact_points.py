@@ -101,7 +101,8 @@ def _length(shape: Shape) -> float:
         case ConvexHull() | Ellipsoid():
             return float(np.ptp(shape.points, axis=0).max())
         case _:
-            return 0.0
+            others = (one for one in shape.primitives() if one is not shape)
+            return max(map(_length, others), default=0.0)
 
 
 def point_motion(

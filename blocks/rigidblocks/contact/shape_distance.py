@@ -65,8 +65,8 @@ def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Trans
 
     Raises:
         TypeError: The C code does not support a shape (`contact.shape_tables`).
-        ValueError: Both shapes are planes, or a shape is a set of several points, a height field
-            or a triangle mesh.
+        ValueError: Both shapes are planes, or a shape is a set of several points or primitives, a
+            height field or a triangle mesh.
     """
     out, (row_a, row_b), poses = np.zeros(10), _rows(a, b), np.zeros(24)
     poses[:12], poses[12:] = _pose(row_a[1], X_a), _pose(row_b[1], X_b)
@@ -122,8 +122,8 @@ def _rows(a: Shape | Surface, b: Shape | Surface) -> tuple[tuple[Array, Transfor
         rows = list(shape_rows(shape))
         if len(rows) > 1:
             raise ValueError(
-                f"a point set of {len(rows)} points is not supported; call the function for "
-                "each point"
+                f"a {type(shape).__name__} of {len(rows)} points or primitives is not supported; "
+                "call the function for each of them"
             )
         found += rows
     if any(row[0] > HALF_SPACE for row, _ in found):

@@ -185,7 +185,8 @@ POINT, SEGMENT, BOX, CYLINDER, ELLIPSOID, HULL, HALF_SPACE = range(7)
 def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
     """Yield the table rows of a shape, with the transform from body to shape coordinates.
 
-    A shape has one row; a `PointSet` has one row for each point.
+    A shape has one row; a `PointSet` has one row for each point. A shape that consists of
+    primitives (`Shape.primitives`) has the rows of its primitives.
 
     Raises:
         TypeError: The contact solver does not support the shape.
@@ -217,6 +218,9 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
         case PointSet():
             for point in shape.points:
                 yield _row(POINT, (0, 0, 0), 0.0, 0.0), _translation(point)
+        case Shape() if (primitives := shape.primitives()) and primitives[0] is not shape:
+            for primitive in primitives:
+                yield from shape_rows(primitive)
         case _:
             raise TypeError(
                 f"unsupported contact shape {shape!r}; expected a sphere, capsule, box, cylinder, "

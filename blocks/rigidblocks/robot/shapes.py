@@ -248,6 +248,14 @@ class Shape(abc.ABC):
         """The radius [m] of the sphere around each contact point."""
         return 0.0
 
+    def primitives(self) -> "Sequence[Shape]":
+        """Return the shapes of this module whose union is this shape, in body coordinates.
+
+        A subclass in your own code overrides this method. The contact solvers, the pages and the
+        robot files then use these shapes.
+        """
+        return (self,)
+
     @abc.abstractmethod
     def transform(self, X: Transform) -> "Shape":
         """Return the shape in new coordinates; X is the transform from body to new coordinates."""
@@ -637,6 +645,44 @@ class ConvexHull(Shape):
 
     def transform(self, X: Transform) -> "ConvexHull":
         return replace(self, vertices=(self.points - X.r) @ X.E.T)
+
+
+CONE_SIDES = 32  # the largest distance from a cone to its hull is 0.5 % of the radius
+
+
+@dataclass(frozen=True, eq=False)
+class Cone(Shape):
+    """Cone with the `radius` [m] of its base and its `height` [m], centred on the z axis.
+
+    The base is at z = -height / 2 of the cone's frame, the apex at z = height / 2. `placement` is
+    the transform from body to frame coordinates. The contact solvers and the pages use the
+    inscribed pyramid with 32 sides.
+
+    Raises:
+        ValueError: The radius or the height is not positive.
+    """
+
+    radius: float
+    height: float
+    placement: Transform = field(default_factory=identity)
+
+    def __post_init__(self) -> None:
+        check_positive(self.radius, "the radius of a cone")
+        check_positive(self.height, "the height of a cone")
+        object.__setattr__(self, "placement", checked_placement(self.placement, "a cone"))
+
+    @property
+    def points(self) -> Array:
+        angles, half = 2 * np.pi / CONE_SIDES * np.arange(CONE_SIDES), self.height / 2
+        x, y = self.radius * np.cos(angles), self.radius * np.sin(angles)
+        base = np.stack([x, y, np.full(CONE_SIDES, -half)], axis=1)
+        return points_from_frame(np.vstack([base, [0.0, 0.0, half]]), self.placement)
+
+    def primitives(self) -> tuple[Shape]:
+        return (ConvexHull(self.points, material=self.material),)
+
+    def transform(self, X: Transform) -> "Cone":
+        return replace(self, placement=self.placement @ X.inverse())
 
 
 @dataclass(frozen=True, eq=False)  # eq=False: comparing arrays returns an array

@@ -2,11 +2,11 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -148,6 +148,15 @@ SHAPES = {
     )
 }
 AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
+
+
+def shapes_to_json(shapes: Iterable[Shape | Plane], types: Mapping[str, type]) -> list[Any]:
+    """Return the JSON objects of shapes; `Shape.primitives` replaces shapes of other types."""
+    written: list[Shape | Plane] = []
+    for shape in shapes:
+        is_known = isinstance(shape, Plane) or type(shape) in types.values()
+        written += [shape] if is_known else cast(Shape, shape).primitives()
+    return [part_to_json(shape, types) for shape in written]
 
 
 def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
@@ -296,8 +305,8 @@ def document(robot: RobotDescription) -> dict[str, Any]:
             name: {"body": place.body, "placement": to_json(place.placement)}
             for name, place in robot.frames.items()
         },
-        "base_appearance": [part_to_json(shape, SHAPES) for shape in robot.base_appearance],
-        "base_contact": [part_to_json(shape, AT_REST) for shape in robot.base_contact],
+        "base_appearance": shapes_to_json(robot.base_appearance, SHAPES),
+        "base_contact": shapes_to_json(robot.base_contact, AT_REST),
         "warnings": [*robot.warnings, *_omissions(robot)],
         "actuators": [_actuator_to_json(actuator) for actuator in robot.actuators],
         "springs": [_spring_to_json(spring) for spring in robot.springs],
@@ -398,7 +407,7 @@ def _body_to_json(model: Model | PlanarModel, i: int) -> dict[str, Any]:
     entry["unphysical"] = model.body_names[i] in model.unphysical
     for name in ("appearance", "contact"):
         if shapes := getattr(model, name):
-            entry[name] = [part_to_json(shape, SHAPES) for shape in shapes[i]]
+            entry[name] = shapes_to_json(shapes[i], SHAPES)
     return entry
 
 

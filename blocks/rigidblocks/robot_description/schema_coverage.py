@@ -369,9 +369,9 @@ SDF: Table = {
         "laser_retro density auto_inertia_params",
         max_contacts=IGNORED,
     ),
-    "geometry": _rules("box cylinder capsule sphere ellipsoid", "empty")
+    "geometry": _rules("box cylinder capsule cone sphere ellipsoid", "empty")
     | dict.fromkeys(
-        ("mesh", "plane", "heightmap", "image", "polyline", "cone"),
+        ("mesh", "plane", "heightmap", "image", "polyline"),
         ReportedElement("the shape touches nothing"),
     ),
     "surface": _rules(

@@ -32,7 +32,7 @@ from rigidblocks.robot.joints import (
 )
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.model import STANDARD_GRAVITY
-from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Ellipsoid, Shape, Sphere
+from rigidblocks.robot.shapes import Box, Capsule, Cone, Cylinder, Ellipsoid, Shape, Sphere
 from rigidblocks.robot_description.model_from_links import align_parallel_axes
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
@@ -350,6 +350,9 @@ def _shape(element: Element) -> Shape | None:
         case "capsule":
             radius, length = _number(element, "radius"), _number(element, "length")
             return Capsule(radius, length) if min(radius, length) > 0 else None
+        case "cone":
+            radius, length = _number(element, "radius"), _number(element, "length")
+            return Cone(radius, length) if min(radius, length) > 0 else None
         case "sphere":
             radius = _number(element, "radius")
             return Sphere(radius) if radius > 0 else None

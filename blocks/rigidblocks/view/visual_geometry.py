@@ -140,6 +140,9 @@ def shape_solids(
                 for a, b in pairwise(shape.points):
                     ends = {"other": body, "start": a, "end": b}
                     yield Solid("rod", body, (dot / 2,), colour, layer=layer, **ends)
+            case _:
+                others = [one for one in shape.primitives() if one is not shape]
+                yield from shape_solids(others, body, colour, layer, dot)
 
 
 def _size(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> tuple[float, ...]:
