@@ -123,6 +123,102 @@ def test_range_sensors_near_height_fields_and_fine_meshes_equal_the_rays_of_mujo
     assert max(errors.values()) < 1e-9, errors
 
 
+LIDAR_SDF = """<sdf version="1.9"><model name="m"><link name="a"><pose>0 0 1 0 0 0</pose>
+ <inertial><mass>1</mass></inertial>
+ <collision name="own"><geometry><sphere><radius>0.2</radius></sphere></geometry></collision>
+ <sensor name="scan" type="gpu_lidar"><pose>0.1 0 0.3 0.1 0.2 0.3</pose>RATE<lidar><scan>
+  <horizontal><samples>12</samples><min_angle>-3</min_angle><max_angle>3</max_angle></horizontal>
+  <vertical><samples>4</samples><resolution>2</resolution><min_angle>-1</min_angle>
+   <max_angle>0.5</max_angle></vertical></scan>
+  <range><min>0.3</min><max>2.5</max></range>NOISE</lidar></sensor></link>
+<link name="b"><pose>1.5 0 1 0.3 0 0</pose><inertial><mass>1</mass></inertial>
+ <collision name="c"><pose>0.2 0 0 0 0.4 0</pose><geometry><box><size>0.5 2 1</size></box>
+ </geometry></collision>
+ <collision name="d"><pose>0 1 1 0.5 0 0</pose><geometry><cylinder><radius>0.4</radius>
+  <length>1</length></cylinder></geometry></collision>
+ <collision name="e"><pose>-3 0 0 0 0 0</pose><geometry><ellipsoid><radii>0.4 1 0.8</radii>
+  </ellipsoid></geometry></collision></link>
+<joint name="j" type="revolute"><parent>world</parent><child>a</child><axis><xyz>0 0 1</xyz></axis>
+</joint><joint name="k" type="revolute"><parent>world</parent><child>b</child>
+<axis><xyz>1 0 0</xyz></axis></joint></model></sdf>"""
+LIDAR_MJCF = """<mujoco><compiler angle="radian" eulerseq="XYZ"/><worldbody>
+<body name="a" pos="0 0 1"><joint axis="0 0 1"/><geom size="0.2"/>
+ <site name="s" pos="0.1 0 0.3" euler="0.1 0.2 0.3"/></body>
+<body name="b" pos="1.5 0 1" euler="0.3 0 0"><joint axis="1 0 0"/>
+ <geom type="box" size="0.25 1 0.5" pos="0.2 0 0" euler="0 0.4 0"/>
+ <geom type="cylinder" size="0.4 0.5" pos="0 1 1" euler="0.5 0 0"/>
+ <geom type="ellipsoid" size="0.4 1 0.8" pos="-3 0 0"/></body></worldbody></mujoco>"""
+
+
+def lidar(tmp_path, rate="", noise=""):
+    text = LIDAR_SDF.replace("RATE", rate).replace("NOISE", noise)
+    return described_plant(read(tmp_path, text, ".sdf"), sensors=True)
+
+
+def test_ranges_of_a_lidar_of_sdf_equal_the_rays_of_mujoco_within_its_limits(tmp_path):
+    plant = lidar(tmp_path)
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    m = mujoco.MjModel.from_xml_string(LIDAR_MJCF)
+    d, rng, hits = mujoco.MjData(m), np.random.default_rng(4), 0
+    yaw, pitch = np.linspace(-3, 3, 12), np.linspace(-1, 0.5, 8)
+    for _ in range(10):
+        q, qd = rng.normal(size=(2, 2))
+        d.qpos[:] = q
+        mujoco.mj_forward(m, d)
+        R, r = d.site("s").xmat.reshape(3, 3), d.site("s").xpos
+        expected = []
+        for b in pitch:
+            for a in yaw:
+                e = R @ [np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)]
+                t = mujoco.mj_ray(m, d, r + 0.3 * e, e, None, True, 1, np.zeros(1, np.int32))
+                expected.append(2.5 if t < 0 else min(t + 0.3, 2.5))
+        x, u = Record({"q": q, "qd": qd}), Record({"tau": np.zeros(2)})
+        found = call(plant, "output", 0.0, x, u, p)["scan"]
+        assert_allclose(found, expected, atol=1e-9)
+        hits += (found < 2.5).sum()
+    assert hits > 100
+
+
+@pytest.mark.slow
+def test_noise_and_quantization_of_a_lidar_stay_within_its_limits(tmp_path):
+    noise = """<noise><type>gaussian</type><mean>0.1</mean><stddev>0.05</stddev></noise>"""
+    plant = lidar(tmp_path, "<update_rate>100</update_rate>", noise)
+    assert plant.sample_time == 0.01
+    found = run(plant, 5.0, 0.01)["robot.scan"]
+    exact = run(lidar(tmp_path), 5.0, 0.01)["robot.scan"]
+    assert found.min() >= 0.3
+    assert found.max() == 2.5
+    near = exact < 2.0  # 7 deviations from the limit
+    errors = found[near] - exact[near]
+    n = near.sum()
+    assert n > 1000
+    assert abs(errors.mean() - 0.1) < 4 * 0.05 / n**0.5
+    assert abs(errors.std() - 0.05) < 4 * 0.05 / (2 * n) ** 0.5
+    coarse = LIDAR_SDF.replace("<max>2.5</max>", "<max>2.5</max><resolution>0.125</resolution>")
+    text = coarse.replace("RATE", "").replace("NOISE", "")
+    plant = described_plant(read(tmp_path, text, ".sdf"), sensors=True)
+    assert plant.sample_time == 1e-3
+    found = run(plant, 0.1, 1e-3)["robot.scan"]
+    inside = found > 0.3
+    assert_array_equal(found[inside] % 0.125, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("<max>2.5</max>", "<max>0.2</max>", "the <range> is from 0.3 m to 0.2 m"),
+        ("<max>2.5</max>", "", "a lidar needs <lidar> or <ray> with"),
+        ("<samples>12<", "<samples>0<", "<horizontal> has 0.0 samples"),
+        ("<samples>12<", "<samples>9000<", "the lidar has 72000 rays; at most 10000"),
+        ("<min_angle>-1<", "<min_angle>1<", "<min_angle> not above <max_angle>"),
+    ],
+)
+def test_invalid_lidars_are_rejected(old, new, message, tmp_path):
+    text = LIDAR_SDF.replace("RATE", "").replace("NOISE", "").replace(old, new)
+    with pytest.raises(FormatError, match=message):
+        read(tmp_path, text, ".sdf")
+
+
 def arm_values(plant, q, qd):
     """Return the outputs of the plant of `ARM_SDF` or `ARM_URDF`."""
     p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
@@ -171,7 +267,7 @@ def gravity(robot):
 
 def test_unsupported_urdf_sensors_are_reported_with_their_line_numbers(tmp_path):
     lines = [
-        '<gazebo reference="hand"><sensor name="r" type="ray"><ray/></sensor></gazebo>',
+        '<gazebo reference="hand"><sensor name="r" type="sonar"><sonar/></sensor></gazebo>',
         '<gazebo reference="up"><sensor name="c" type="contact"/></gazebo>',
         '<gazebo reference="up"><sensor name="f" type="force_torque"/></gazebo>',
         '<gazebo reference="ft"><sensor name="i" type="imu"/></gazebo>',
@@ -184,7 +280,7 @@ def test_unsupported_urdf_sensors_are_reported_with_their_line_numbers(tmp_path)
     text = ARM_URDF.replace("</robot>", "\n" + "\n".join(lines) + "</robot>")
     robot = read(tmp_path, text, ".urdf")
     expected = [
-        "sensor 'r' of type ray is not read",
+        "sensor 'r' of type sonar is not read",
         "sensor 'c' of type contact is not read",
         "sensor 'f' of type force_torque is not read: its reference must be a joint",
         "sensor 'i' of type imu is not read: its reference must be a link",

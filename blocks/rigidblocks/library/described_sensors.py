@@ -60,6 +60,7 @@ QUANTITIES = {
     ),
     "angular_acceleration": Quantity((3,), "rad/s2", "angular acceleration, base coordinates", 2),
     "range": Quantity((), "m", "distance along the z axis to the nearest shape, -1 if none", 0),
+    "ranges": Quantity((), "m", "distances along the rays, within the limits of the lidar", 0),
     "force": Quantity((3,), "N", "force on the outboard bodies, sensor coordinates", 2),
     "torque": Quantity((3,), "N.m", "moment on the outboard bodies, sensor coordinates", 2),
     "centre_of_mass": Quantity((3,), "m", "centre of mass, base coordinates", 0),
@@ -228,7 +229,8 @@ class SensedPlant(Plant):
             of = QUANTITIES[sensor.quantity]
             start = 0.0 if self._is_sampled(sensor) else None
             text = f"{of.doc}{' relative to its reference frame' if sensor.reference else ''}"
-            found.append(Port(name, of.shape, of.unit or _unit(sensor), f"sensor: {text}", start))
+            shape = of.shape if sensor.directions is None else (len(sensor.directions),)
+            found.append(Port(name, shape, of.unit or _unit(sensor), f"sensor: {text}", start))
         return tuple(found)
 
     @property
@@ -512,9 +514,11 @@ def _values(numbers: tuple[float, ...], port: Port) -> Array:
 def _saturate(value: Any, sensor: Sensor) -> Any:
     """Limit a sensor value to the cutoff of the sensor.
 
-    As in MuJoCo, the limit applies even to the value -1 of a range sensor that hits nothing.
+    The limits of a lidar bound its values too. As in MuJoCo, the cutoff applies even to the
+    value -1 of a range sensor that hits nothing.
     """
-    return clip(value, -sensor.cutoff, sensor.cutoff) if np.isfinite(sensor.cutoff) else value
+    low, high = max(sensor.limits[0], -sensor.cutoff), min(sensor.limits[1], sensor.cutoff)
+    return clip(value, low, high) if np.isfinite(high) else value
 
 
 @dataclass(frozen=True, eq=False)
@@ -655,6 +659,15 @@ class _Motion:
             fan = RayFan(scene, _ALONG_Z)
             best = minimum(best, cast_rays(fan, Y.E @ (X.r - Y.r), Y.E @ X.E.T)[0])
         return select(best < NO_HIT, best, -1.0)
+
+    def _ranges(self, sensor: Sensor) -> Any:
+        X, directions = self._sensor_frame(sensor)[0], np.asarray(sensor.directions)
+        best: Any = np.full(len(directions), NO_HIT)
+        for body, scene in group_by_body(sensor.obstacles).items():
+            Y = self._poses[self._index(body)]
+            fan = RayFan(scene, directions, sensor.limits[0])
+            best = minimum(best, cast_rays(fan, Y.E @ (X.r - Y.r), Y.E @ X.E.T))
+        return minimum(best, np.full(len(directions), sensor.limits[1]))
 
     def _altitude(self, sensor: Sensor) -> Any:
         return self._sensor_frame(sensor)[0].r[2] - self.heights[sensor.name]

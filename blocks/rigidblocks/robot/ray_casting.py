@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.spatial.spatial import Array, Transform
+from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Ellipsoid, Plane, Shape, Sphere
+from rigidblocks.spatial.spatial import Array, Transform, xlt
 
 NO_HIT = 1e300  # [m] distance if the ray misses all shapes
 _EPSILON = 1e-15  # smallest component of a direction or discriminant, as in MuJoCo
@@ -49,6 +50,36 @@ class Obstacle:
     vertices: Array = field(default_factory=lambda: _NO_POINTS)
     triangles: Array = field(default_factory=lambda: np.zeros((0, 3), int))
     heights: Array = field(default_factory=lambda: np.zeros((0, 0), np.float32))
+
+
+def obstacle_of(shape: Shape | Plane) -> Obstacle:
+    """Return a collision shape as an obstacle in the coordinates of its body, with body = -1.
+
+    Raises:
+        TypeError: Rays do not support the shape.
+    """
+    match shape:
+        case Plane():
+            normal = np.asarray(shape.normal)
+            x = np.cross(np.eye(3)[np.argmin(np.abs(normal))], normal)
+            x = x / np.linalg.norm(x)
+            X = Transform(np.array([x, np.cross(normal, x), normal]), np.asarray(shape.point))
+            return Obstacle("plane", (0.0, 0.0), -1, X)
+        case Sphere():
+            return Obstacle("sphere", (shape.radius,), -1, xlt(np.asarray(shape.centre)))
+        case Box():
+            return Obstacle("box", _halves(shape.sides), -1, shape.placement)
+        case Cylinder() | Capsule():
+            kind = "cylinder" if isinstance(shape, Cylinder) else "capsule"
+            return Obstacle(kind, (shape.radius, shape.height / 2), -1, shape.placement)
+        case Ellipsoid():
+            axes = tuple(np.asarray(shape.semi_axes).tolist())
+            return Obstacle("ellipsoid", axes, -1, shape.placement)
+    raise TypeError(f"rays do not support shapes of type {type(shape).__name__}")
+
+
+def _halves(sides: Any) -> tuple[float, ...]:
+    return tuple((np.asarray(sides) / 2).tolist())
 
 
 class RayBox(NamedTuple):
@@ -169,15 +200,18 @@ class RayFan:
     Attributes:
         scene: Shapes.
         directions: Unit vectors along the rays (n, 3), in sensor coordinates.
+        start: Distance from the sensor at which the rays start [m]. The rays do not hit surfaces
+            that are nearer.
     """
 
     scene: RayScene
     directions: Array
+    start: float = 0.0
 
     @cached_property
     def name(self) -> str:
         """Identifier with a digest of the scene and the directions."""
-        data = np.ascontiguousarray(self.directions, float).tobytes()
+        data = np.append(self.directions, self.start).tobytes()
         return f"rays_{hashlib.sha256(self.scene.name.encode() + data).hexdigest()[:16]}"
 
     def distances(self, x: Array) -> Array:
@@ -199,9 +233,10 @@ class RayFan:
         p, R, rows = x[:3], x[3:].reshape(3, 3), np.zeros((len(self.directions), 7))
         for row, direction in zip(rows, np.asarray(self.directions, float), strict=True):
             d = _turn(R, direction)
-            t, n = self.scene.nearest_hit(p, d)
+            t, n = self.scene.nearest_hit(p + self.start * d, d)
             row[0] = t
             if t < NO_HIT:
+                row[0] = t = t + self.start
                 along = n @ d
                 row[1:4] = n / along if along else 0.0
                 row[4:] = p + t * d

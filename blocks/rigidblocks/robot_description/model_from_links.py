@@ -17,7 +17,7 @@ from rigidblocks.common.xml_reader import SAME, nearest
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
-from rigidblocks.robot.ray_casting import Obstacle
+from rigidblocks.robot.ray_casting import Obstacle, obstacle_of
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.validation import ImmobileError, inertia_defect
 from rigidblocks.robot_description.parsed_links import (
@@ -154,6 +154,17 @@ def _sensor(
         if link.name in outboard:
             bodies.setdefault(places[link.name].body, []).append(link)
     parts = ((b, _inertia(links, places)) for b, links in sorted(bodies.items()))
+    obstacles = one.obstacles
+    if one.sensor.directions is not None:
+        obstacles = [
+            *((name, obstacle_of(plane)) for name, plane in listed.planes),
+            *(
+                (link.name, obstacle_of(shape))
+                for link in listed.links
+                for shape in link.contact
+                if link.name != one.link
+            ),
+        ]
     return replace(
         one.sensor,
         body=body,
@@ -161,7 +172,7 @@ def _sensor(
         reference=one.reference and _move_place(places[one.reference[0]], one.reference[1]),
         joints=tuple(numbers[joint] for joint in one.joints),
         parts=tuple(part for part in parts if part[1] is not NOTHING),
-        obstacles=tuple(_obstacle(places[link], shape) for link, shape in one.obstacles),
+        obstacles=tuple(_obstacle(places[link], shape) for link, shape in obstacles),
     )
 
 

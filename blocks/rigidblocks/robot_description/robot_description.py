@@ -214,6 +214,8 @@ class Sensor:
         parts: The body index and the inertia of each outboard body, in body coordinates. A force
             sensor measures the force that accelerates these bodies.
         obstacles: The shapes that the ray of a range sensor can hit.
+        directions: The unit vectors (n, 3) along the rays of a lidar, in sensor coordinates.
+        limits: The smallest and the largest range of a lidar [m].
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
         cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
@@ -231,6 +233,8 @@ class Sensor:
     unit: str = "1"
     parts: tuple[tuple[int, RigidInertia], ...] = ()
     obstacles: tuple[Obstacle, ...] = ()
+    directions: Array | None = None
+    limits: tuple[float, float] = (-np.inf, np.inf)
     vector: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = np.inf
     sampling: Sampling = field(default_factory=Sampling)

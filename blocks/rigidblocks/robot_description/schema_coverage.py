@@ -329,8 +329,8 @@ SDF: Table = {
         plugin=_PLUGIN,
     ),
     "sensor": _rules(  # the reader reports the other types, except cameras
-        "imu force_torque altimeter magnetometer pose update_rate @name @type",
-        "always_on visualize topic enable_metrics frame_id camera logical_camera contact ray lidar "
+        "imu force_torque altimeter magnetometer ray lidar pose update_rate @name @type",
+        "always_on visualize topic enable_metrics frame_id camera logical_camera contact "
         "gps navsat rfid rfidtag sonar transceiver air_pressure air_speed air_flow",
         plugin=_PLUGIN,
     ),
@@ -346,7 +346,7 @@ SDF: Table = {
     "noisy value": _rules("noise"),
     "noise": _rules(
         "mean stddev bias_mean bias_stddev dynamic_bias_stddev dynamic_bias_correlation_time "
-        "precision @type"
+        "precision type @type"
     ),
     "force_torque": _rules("frame measure_direction force torque"),
     "force": _NOISY_AXES,
@@ -357,6 +357,10 @@ SDF: Table = {
         vertical_velocity=ReadElement("noisy value"),
     ),
     "magnetometer": _NOISY_AXES,
+    **dict.fromkeys(("ray", "lidar"), _rules("scan range noise", "visibility_mask")),
+    "scan": _rules("horizontal vertical"),
+    **dict.fromkeys(("horizontal", "vertical"), _rules("samples resolution min_angle max_angle")),
+    "range": _rules("min max resolution"),
     "velocity_decay": _rules("", linear=_DECAY, angular=_DECAY),
     "inertial": _rules(
         "mass inertia pose @auto fluid_added_mass",

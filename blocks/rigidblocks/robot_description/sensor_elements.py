@@ -1,6 +1,6 @@
 """Sensors from MJCF files (from the arrays of the compiled model) and from SDF files.
 
-The sensors in SDF files are inertial, force-torque, altitude and magnetic sensors.
+The sensors in SDF files are inertial, force-torque, altitude and magnetic sensors, and lidars.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -320,7 +320,9 @@ def _mjcf_sampling(m: Any, k: int) -> Sampling:
 
 # ---- SDF ----
 
-SDF_SENSORS = ("imu", "force_torque", "altimeter", "magnetometer")
+LIDARS = ("ray", "lidar", "gpu_ray", "gpu_lidar")
+SDF_SENSORS = ("imu", "force_torque", "altimeter", "magnetometer", *LIDARS)
+MOST_RAYS = 10_000  # per lidar; the number of output elements
 PICTURES = (
     "camera", "depth", "depth_camera", "rgbd", "rgbd_camera", "multicamera", "thermal",
     "thermal_camera", "segmentation", "segmentation_camera", "boundingbox", "boundingbox_camera",
@@ -371,7 +373,10 @@ def sensor_outputs(
         raise format_error(element, f"the <update_rate> is {rate} Hz; it must not be negative")
 
     def output(
-        suffix: str, quantity: str, noises: list[str], transform: Transform = place.placement
+        suffix: str,
+        quantity: str = "ranges",
+        noises: Sequence[str] = (),
+        transform: Transform = place.placement,
     ) -> Sensor:
         sampling = _sdf_sampling(of, noises, 1.0 / rate if rate else 0.0, step)
         vector = field if kind == "magnetometer" else (0.0, 0.0, 0.0)
@@ -400,6 +405,9 @@ def sensor_outputs(
                 ("vertical_velocity", "vertical_velocity"),
             ):
                 yield ParsedSensor(output(f"_{path}", quantity, [f"{path}/noise"]), place.link)
+        case _ if kind in LIDARS:
+            sensor = _lidar(element, output(""), 1.0 / rate if rate else step)
+            yield ParsedSensor(sensor, place.link)
         case "magnetometer":
             yield ParsedSensor(output("", "magnetic_field", noise_paths("")), place.link)
         case _:
@@ -433,6 +441,60 @@ def _force_torque(
 _NO_TURN = Transform(np.eye(3), np.zeros(3))
 
 
+def _lidar(element: Element, sensor: Sensor, period: float) -> Sensor:
+    """Return a lidar with the rays, the limits and the noise of its <lidar> or <ray> element.
+
+    The rays turn about the z axis of the sensor by the horizontal angles, and upward by the
+    vertical angles. The first rays have the smallest vertical angle. `period` [s] is the sample
+    time of a lidar with noise or quantization.
+    """
+    of = element.find("lidar") if element.find("ray") is None else element.find("ray")
+    if of is None or of.find("scan/horizontal") is None or of.find("range/max") is None:
+        text = "a lidar needs <lidar> or <ray> with <scan><horizontal> and <range><max>"
+        raise format_error(element, text)
+    least, most = _number(of, "range/min", 0.0), _number(of, "range/max", 0.0)
+    if not 0.0 <= least < most:
+        text = f"the <range> is from {least} m to {most} m; 0 <= min < max is needed"
+        raise format_error(of, text)
+    yaw, pitch = _scan_angles(of, "horizontal"), _scan_angles(of, "vertical")
+    count = len(yaw) * len(pitch)
+    if count > MOST_RAYS:
+        raise format_error(of, f"the lidar has {count} rays; at most {MOST_RAYS} are supported")
+    p, y = (one.ravel() for one in np.meshgrid(pitch, yaw, indexing="ij"))
+    directions = np.column_stack([np.cos(p) * np.cos(y), np.cos(p) * np.sin(y), np.sin(p)])
+    resolution, noise = _number(of, "range/resolution", 0.0), _noise(of.find("noise"))
+    if resolution < 0.0:
+        raise format_error(of, f"the <resolution> is {resolution} m; it must not be negative")
+    sampling = sensor.sampling
+    if resolution or any(noise):
+        values = dict(zip(_NOISE, noise, strict=True))
+        sampling = Sampling(
+            period,
+            mean=(values["mean"] + values["bias_mean"],) * count if any(noise) else (),
+            deviation=(values["stddev"],) * count if any(noise) else (),
+            bias=(values["bias_stddev"],) * count if any(noise) else (),
+            resolution=(max(resolution, values["precision"]),) * count,
+        )
+    return replace(sensor, directions=directions, limits=(least, most), sampling=sampling)
+
+
+def _scan_angles(of: Element, name: str) -> Array:
+    """Return the angles (n,) of <horizontal> or <vertical> [rad]; 0 for one ray, as in Gazebo."""
+    scan = of.find(f"scan/{name}")
+    if scan is None:
+        return np.zeros(1)
+    samples, factor = _number(scan, "samples", 1.0), _number(scan, "resolution", 1.0)
+    low, high = _number(scan, "min_angle", 0.0), _number(scan, "max_angle", 0.0)
+    if not 1.0 <= samples <= MOST_RAYS or not 0.0 < factor <= MOST_RAYS or high < low:
+        text = (
+            f"<{name}> has {samples} samples times {factor} from {low} to {high} rad; at least one "
+            "sample, a positive <resolution> and <min_angle> not above <max_angle> are needed"
+        )
+        raise format_error(scan, text)
+    count = max(1, min(round(samples * factor), MOST_RAYS + 1))
+    return np.linspace(low, high, count) if count > 1 else np.zeros(1)
+
+
 def _word(element: Element, name: str, allowed: tuple[str, ...]) -> str:
     """Return the text of the child `name` of <force_torque>, by default the first allowed text."""
     found = element.find(f"force_torque/{name}")
@@ -451,7 +513,7 @@ def _number(element: Element, path: str, default: float) -> float:
 
 
 def _sdf_sampling(
-    element: Element | None, noises: list[str], period: float, step: float
+    element: Element | None, noises: Sequence[str], period: float, step: float
 ) -> Sampling:
     """Return the sampling of a sensor output.
 
@@ -460,7 +522,7 @@ def _sdf_sampling(
     every `step` [s].
     """
     each = [_noise(None if element is None else element.find(path)) for path in noises]
-    columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True))
+    columns = dict(zip(_NOISE, zip(*each, strict=True), strict=True)) if each else {}
     if not any(map(any, columns.values())):
         return Sampling(period)
     mean = tuple(np.add(columns["mean"], columns["bias_mean"]).tolist())
@@ -477,9 +539,14 @@ def _sdf_sampling(
     )
 
 
+def _noise_type(element: Element) -> str:
+    """Return the type of a <noise> element: an attribute, or the child <type> of a lidar."""
+    return (element.get("type") or element.findtext("type") or "none").strip()
+
+
 def _noise(element: Element | None) -> tuple[float, ...]:
     """Return the parameters of a <noise> element in the order of `_NOISE`; default zeros."""
-    kind = "none" if element is None else (element.get("type") or "none").strip()
+    kind = "none" if element is None else _noise_type(element)
     if element is None or kind == "none":
         return (0.0,) * len(_NOISE)
     if kind not in ("gaussian", "gaussian_quantized"):

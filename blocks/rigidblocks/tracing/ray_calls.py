@@ -20,7 +20,7 @@ HIT = 7  # numbers per ray: distance, vector n / (n . d), hit point
 _CALL = re.compile(r"(rays|hits)_[0-9a-f]{16}")
 _SCALAR_TEXT = """static void {name}(const double *x, double *y)
 {{
-    rb_cast_rays(&{scene}, {rays}, {directions}, {hits}, x, y);
+    rb_cast_rays(&{scene}, {rays}, {directions}, {start}, {hits}, x, y);
 }}
 """
 _IN_LANES_TEXT = """static void {name}(const real *x, real *y)
@@ -29,7 +29,7 @@ _IN_LANES_TEXT = """static void {name}(const real *x, real *y)
         double one[{inputs}], result[{out}];
         for (int i = 0; i < {inputs}; i++)
             one[i] = x[i][k];
-        rb_cast_rays(&{scene}, {rays}, {directions}, {hits}, one, result);
+        rb_cast_rays(&{scene}, {rays}, {directions}, {start}, {hits}, one, result);
         for (int i = 0; i < {out}; i++)
             y[i][k] = result[i];
     }}
@@ -42,6 +42,7 @@ class Fan(Protocol):
 
     scene: Any
     directions: Array
+    start: float
 
     @property
     def name(self) -> str:
@@ -142,6 +143,7 @@ class RayCall(ca.Callback):
                 scene=scene,
                 rays=len(self.fan.directions),
                 directions=directions,
+                start=repr(float(self.fan.start)),
                 hits=int(self.hits),
                 inputs=INPUTS,
                 out=self.size,

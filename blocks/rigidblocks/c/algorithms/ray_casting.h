@@ -482,20 +482,24 @@ static inline void rb_ray_normal(const RbRayScene *scene, const RbRayHit *hit, c
         normal[k] = shape->E[k] * n[0] + shape->E[3 + k] * n[1] + shape->E[6 + k] * n[2];
 }
 
-/* Cast `rays` rays with the unit directions `direction` from a sensor.
+/* Cast `rays` rays with the unit directions `direction` from a sensor. The rays start at the distance
+   `start` from the sensor, and the distances are from the sensor.
 
    x contains the position p (3) of the sensor and the rotation R (9, by rows) from sensor to body
    coordinates. With hits = 0, y contains the distances. With hits = 1, y contains for each ray the
    distance t, g = n / (n . d), and the hit point (3). n is the normal of the surface. For a ray
    without a hit, g and the point are zero. */
 static inline void rb_cast_rays(const RbRayScene *scene, int rays, const double (*direction)[3],
-                                int hits, const double *x, double *y)
+                                double start, int hits, const double *x, double *y)
 {
     for (int k = 0; k < rays; k++) {
-        double d[3];
-        for (int i = 0; i < 3; i++)
+        double d[3], p[3];
+        for (int i = 0; i < 3; i++) {
             d[i] = rb_ray_dot(x + 3 + 3 * i, direction[k]);
-        const RbRayHit hit = rb_nearest_hit(scene, x, d);
+            p[i] = x[i] + start * d[i];
+        }
+        RbRayHit hit = rb_nearest_hit(scene, p, d);
+        hit.t += hit.item < 0 ? 0.0 : start;
         if (!hits) {
             y[k] = hit.t;
             continue;
