@@ -548,7 +548,8 @@ class Drive:
         """Return the unit of each quantity kind (`Number.kind`) for the joints of the drive.
 
         Raises:
-            ValueError: The joint does not exist, has no position or does not fit the motor.
+            ValueError: The joint does not exist, has no position variable, or is not suitable for
+                the motor.
         """
         line = self.line
         if isinstance(line, AlongVelocity) and (self.has_force or self.follower is not None):

@@ -53,7 +53,7 @@ class Signal(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Torque of a motor [N m], derivatives of its states, and its outputs, by name."""
+    """Torque of a motor [N m], and by name: the derivatives of the states, and the outputs."""
 
     torque: Any
     rates: dict[str, Any]

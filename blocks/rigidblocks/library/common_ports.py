@@ -67,7 +67,7 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that a block type supports a model without loops, and its dependence on time.
+    """Check that a model has no loops, and that a block type supports its dependence on time.
 
     `block` is the name of the block type. Only RobotPlant supports models that depend on time.
 

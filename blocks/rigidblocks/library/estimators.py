@@ -777,7 +777,7 @@ class _TracedPlant:
 
 
 def _tail(Z: Array, n: int) -> Array:
-    """Return a copy of Z with zeros in the first n columns, which belong to the states."""
+    """Return a copy of Z with zeros in the first n columns, the columns of the states."""
     tail = Z.copy()
     tail[:, :n] = 0.0
     return tail

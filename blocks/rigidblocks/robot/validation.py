@@ -292,7 +292,7 @@ def _check_array_sizes(model: Any, i: int, place: str) -> None:
 
 
 def _check_inertia(model: Any, i: int) -> None:
-    """Reject body i if its mass is not positive, or its inertia is asymmetric or impossible."""
+    """Reject body i if its mass is not positive, or its inertia is asymmetric or unphysical."""
     inertia, name = model.inertia[i], model.body_names[i]
     where, kept = f"body {i} ({name}) of model '{model.name}'", name in model.unphysical
     if not _has_mass(model, i, where) and not kept:
@@ -309,7 +309,7 @@ def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
 
 def inertia_defect(inertia: RigidInertia) -> str:
-    """Return the reason why an inertia with mass is physically impossible, or ""."""
+    """Return the reason why the inertia of a body with mass is physically impossible, or ""."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if _is_physical(m, h.tolist(), I_O.tolist()):
         return ""  # fast check; eigenvalues take 10 times longer
