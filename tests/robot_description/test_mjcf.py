@@ -17,7 +17,7 @@ from rigidblocks.block.block import Record, call
 from rigidblocks.cli.input_files import wire_robot
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.contact.world import World, joined_description
-from rigidblocks.dynamics import aba_with_rotors, crba, rnea
+from rigidblocks.dynamics import aba, aba_with_rotors, crba, rnea
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.dynamics.loops.assembly import closure_errors
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
@@ -622,6 +622,18 @@ def test_generated_names_of_unnamed_mjcf_elements_are_unique(read):
     assert set(robot.frames) >= {"body1", "body1_2", "a", "a_x", "a_x_2"}
     assert {"joint0", "joint0_2", "equality0"} <= {*robot.model.joint_names}
     assert robot.model.loop_names == ("equality0_2",)
+
+
+def test_accelerations_equal_mujoco_if_a_name_is_the_generated_name_of_an_unnamed_joint(read):
+    text = mjcf(f'<body><joint/>{GEOM}<body pos="1 0 0"><joint name="joint0"/>{GEOM}</body></body>')
+    robot, there = read(text), mujoco.MjModel.from_xml_string(text)
+    assert robot.model.joint_names == ("joint0_2", "joint0")
+    d = mujoco.MjData(there)
+    q, qd = np.array([0.3, -0.7]), np.array([1.0, 2.0])
+    d.qpos[:], d.qvel[:] = mujoco_state(robot.model, there, q, qd)
+    mujoco.mj_forward(there, d)
+    expected = acceleration_from_mujoco(robot.model, there, q, qd, d.qacc)
+    assert_allclose(aba(robot.model, q, qd, np.zeros(2)), expected, rtol=1e-9, atol=1e-9)
 
 
 def test_mjcf_joint_properties_are_read_per_degree_of_freedom(read):

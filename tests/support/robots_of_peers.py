@@ -8,11 +8,14 @@ from rigidblocks.spatial.spatial import cross
 
 
 def mujoco_joint(there, name):
-    """Return the index of a joint in MuJoCo; the reader names unnamed joints by their index."""
+    """Return the index of a joint in MuJoCo.
+
+    The reader names the unnamed joint k `joint<k>`, or `joint<k>_2` if another joint has this name.
+    """
     try:
         return there.joint(name).id
     except KeyError:
-        return int(name.removeprefix("joint"))
+        return int(name.removeprefix("joint").partition("_")[0])
 
 
 def mujoco_velocity_order(model, there):
