@@ -177,8 +177,8 @@ class Variables:
     def _add_causes(self, reads: Array) -> Array:
         """Replace dependent start values in the dependency matrix `reads`; return a copy.
 
-        A variable that depends on a dependent start value depends on the causes of this start value
-        instead.
+        In the result, a variable depends on the causes of such a start value instead of the start
+        value.
         """
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
