@@ -32,6 +32,7 @@ import numpy as np
 import peers
 import piles
 import random_pairs
+import rays
 import simbenchmark
 import soft_scenes
 import solvers
@@ -199,6 +200,7 @@ MEASURES = (
         "anymal": simbenchmark.flights,
         "stacks": stacks.measured,
         "soft": soft_scenes.measured,
+        "rays": rays.measured,
         "piles": lambda: chain(standing.measured(), piles.measured()),
         "hit_wall": hit_wall.measured,
         "drake": lambda: chain(standing.measured("Drake"), piles.measured("Drake")),
@@ -240,6 +242,7 @@ HEADS = (
         "anymal": ["ANYmal, error of", "step", "here", "MuJoCo, Euler", "MuJoCo, RK4"],
         "stacks": stacks.HEADS,
         "soft": soft_scenes.HEADS,
+        "rays": rays.HEADS,
         "piles": ["", "here", "mj_step", "here / mj_step"],
         "hit_wall": hit_wall.HEADS,
         "drake": ["", "here", "Drake", "here / Drake"],

@@ -1,17 +1,19 @@
-"""Time of rays to single shapes and to a whole scene, compared with MuJoCo's mj_ray.
+"""CPU time of rays to single shapes and to a whole scene, compared with MuJoCo's mj_ray.
 
     python benchmarks/rays.py [number of rays]
 
 A C program calls `rb_nearest_hit` of `c/algorithms/ray_casting.h` and `mj_ray` in alternation, with
-the same rays and with -O2. The table contains the median time per ray of 21 blocks, the ratio, the
-share of rays that hit, and the largest difference between the distances.
+the same rays and with -O2. The table contains the median CPU time per ray of 21 blocks, the ratio,
+the share of rays that hit, and the largest difference between the distances.
 """
 
 import sys
 import tempfile
+from collections.abc import Iterator
 from ctypes import CDLL, POINTER, c_double, c_int, c_void_p
 from pathlib import Path
 from subprocess import run
+from typing import NamedTuple
 
 import mujoco
 import numpy as np
@@ -30,7 +32,7 @@ PROGRAM = """
 static double seconds(void)
 {{
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return t.tv_sec + 1e-9 * t.tv_nsec;
 }}
 void measure(const mjModel *m, const mjData *d, int n, const double *rays, double *own, double *mj,
@@ -47,6 +49,7 @@ void measure(const mjModel *m, const mjData *d, int n, const double *rays, doubl
 }}
 """
 BLOCKS = 21
+HEADS = ["", "here", "mj_ray", "here / mj_ray"]
 SPHERE = " ".join(
     f"{0.9 * np.sqrt(1 - z * z) * np.cos(2.4 * k):.6f} "
     f"{0.9 * np.sqrt(1 - z * z) * np.sin(2.4 * k):.6f} {0.9 * z:.6f}"
@@ -81,8 +84,17 @@ ASSETS = f"""<asset><mesh name="hull" vertex="{_hull(64)}"/><mesh name="fine" ve
 {" ".join(f"{v:.4f}" for v in RANDOM.uniform(0, 1, 10_000))}"/></asset>"""
 
 
-def measure(name: str, geoms: str, spread: float, count: int, folder: Path) -> None:
-    """Print the times for one scene."""
+class Times(NamedTuple):
+    """CPU times per ray [ns], share of rays that hit, and largest difference of the distances."""
+
+    here: float
+    mj_ray: float
+    hits: float
+    difference: float
+
+
+def measure(geoms: str, spread: float, count: int, folder: Path) -> Times:
+    """Return the times for one scene."""
     path = folder / "scene.xml"
     path.write_text(f"<mujoco>{ASSETS}<worldbody>{geoms}</worldbody></mujoco>")
     m = mujoco.MjModel.from_xml_path(str(path))
@@ -114,24 +126,40 @@ def measure(name: str, geoms: str, spread: float, count: int, folder: Path) -> N
             *(one.ctypes.data_as(POINTER(c_double)) for one in (rays, own, mj, row)),
         )
     own[own >= NO_HIT] = -1.0
-    ours, theirs = 1e9 * np.median(times, axis=0)
-    print(
-        f"{name:26} {ours:8.0f} {theirs:8.0f} ns {ours / theirs:6.2f}   "
-        f"{(own >= 0).mean():5.0%}   {np.abs(own - mj).max():.0e}"
-    )
+    here, there = 1e9 * np.median(times, axis=0)
+    return Times(here, there, float((own >= 0).mean()), float(np.abs(own - mj).max()))
 
 
 NAMES = Names(("",), (), ())
 
 
-def main(count: int = 10_000) -> None:
-    """Print the table."""
-    print(f"{'shape':26} {'own':>8} {'mj_ray':>8}     ratio    hits   difference")
+def scenes(count: int) -> Iterator[tuple[str, Times]]:
+    """Yield the name and the times of each scene."""
     with tempfile.TemporaryDirectory() as folder:
         for name, geoms in SHAPES.items():
             away = geoms.replace("/>", ' pos=".1 .2 .3"/>')  # not in the frame of its body, for
-            measure(name, away, 1.5, count, Path(folder))  # which MuJoCo neglects small offsets
-        measure("35 shapes", ALL, 4.0, count, Path(folder))
+            yield (
+                name,
+                measure(away, 1.5, count, Path(folder)),
+            )  # which MuJoCo neglects small offsets
+        yield "35 shapes", measure(ALL, 4.0, count, Path(folder))
+
+
+def measured(count: int = 10_000) -> Iterator[list[str]]:
+    """Yield the rows of the table."""
+    for name, one in scenes(count):
+        ratio = one.here / one.mj_ray
+        yield [name, f"{one.here:.0f} ns", f"{one.mj_ray:.0f} ns", f"{ratio:.2f}"]
+
+
+def main(count: int = 10_000) -> None:
+    """Print the table."""
+    print(f"{'shape':26} {'own':>8} {'mj_ray':>8}     ratio    hits   difference")
+    for name, one in scenes(count):
+        print(
+            f"{name:26} {one.here:8.0f} {one.mj_ray:8.0f} ns {one.here / one.mj_ray:6.2f}   "
+            f"{one.hits:5.0%}   {one.difference:.0e}"
+        )
 
 
 if __name__ == "__main__":
