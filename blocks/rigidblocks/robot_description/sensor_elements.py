@@ -444,9 +444,9 @@ _NO_TURN = Transform(np.eye(3), np.zeros(3))
 def _lidar(element: Element, sensor: Sensor, period: float) -> Sensor:
     """Return a lidar with the rays, the limits and the noise of its <lidar> or <ray> element.
 
-    The rays turn about the z axis of the sensor by the horizontal angles, and upward by the
-    vertical angles. The first rays have the smallest vertical angle. `period` [s] is the sample
-    time of a lidar with noise or quantization.
+    A horizontal angle is about the z axis of the sensor, and a vertical angle is upward from the
+    x-y plane. The rays with the smallest vertical angle come first. `period` [s] is the sample time
+    of a lidar with noise or quantization.
     """
     of = element.find("lidar") if element.find("ray") is None else element.find("ray")
     if of is None or of.find("scan/horizontal") is None or of.find("range/max") is None:
