@@ -79,6 +79,8 @@ GUESSES = {
     "Always('a.b', at_least=1)": "did you mean lower?",
     "SettlingTime('a.b', 1, tolerance=0.1, at_most=1)": "did you mean within?",
     "result.t": "write result.time",
+    "result.settling_time('robot.q[1]')": "the requirements Overshoot and SettlingTime",
+    "system.connect('pd', 'robot.tau')": "write one of: pd.q, pd.q_ref, pd.qd, pd.qd_ref, pd.tau",
     "result.df": "write result.to_dataframe()",
     "result.to_csv('a.csv')": "write result.save('run.csv')",
     "result['robot.Q']": "did you mean robot.q?",

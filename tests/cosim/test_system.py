@@ -67,7 +67,8 @@ def test_error_for_an_unknown_part_or_port_lists_the_known_names():
     )
     refused(
         KeyError,
-        "'robot' needs a port name; write 'robot.' followed by a port",
+        "'robot' needs a port name; write one of: robot.energy, robot.q, robot.qd, robot.qdd, "
+        "robot.tau",
         system.connect, "robot", "pd.q",
     )  # fmt: skip
     refused(

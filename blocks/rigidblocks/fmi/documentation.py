@@ -112,15 +112,21 @@ def _documentation_texts(
 
 def page(run: ReferenceRun, identifier: str) -> str:
     """Return the HTML of index.html, the documentation page of an FMU."""
+    prose_html = [*html_paragraphs(prose(run.memory.block), names(run.memory.block))]
+    # the purpose of the block and its equation; the tables of ports follow at once
+    first = 2 if len(prose_html) > 1 and "formulas" in prose_html[1][:40] else 1
+    description = prose_html[first:]
     return "\n".join(
         [
             '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{html_text(identifier)}</title><style>{_STYLE}</style></head><body><main>",
             f"<h1>{html_text(identifier)}</h1>",
-            *html_paragraphs(prose(run.memory.block), names(run.memory.block)),
+            *prose_html[:first],
             f"<p>{html_text(_stepping_text(run))} Made by rigidblocks {__version__}.</p>",
             *_parts(run.memory.block),
             *ports_and_run(run),
+            *(["<h2>Description</h2>", *description] if description else []),
             *_limits(run.memory.block),
             f"<p>The values are in {html_text(identifier)}_ref.csv, the inputs in "
             f"{html_text(identifier)}_in.csv.</p>"
@@ -137,12 +143,12 @@ def ports_and_run(run: ReferenceRun) -> Iterator[str]:
     tunable = {port.name for port in memory.parameters}
     constants = [port for port in block.parameters if port.name not in tunable]
     states = [port for port in (*block.states, *block.sampled) if port not in block.outputs]
-    yield from _picture(block)
     yield from _table("Inputs", block.inputs)
     yield from _table("Outputs", block.outputs)
     yield from _table("States", states)
     yield from _table("Tunable parameters", memory.parameters)
     yield from _table("Constants", constants)
+    yield from _picture(block)
     yield from _wiring(run)
     yield from _reference(run)
 

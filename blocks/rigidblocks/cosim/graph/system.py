@@ -498,7 +498,9 @@ class System(AttributeHints):
     def _locate(self, name: str) -> tuple[str, str]:
         part, dot, port = name.partition(".")
         if not dot and part in self.parts:
-            raise KeyError(f"'{name}' needs a port name; write '{name}.' followed by a port")
+            ports = (*self.parts[part].component.outputs, *self.parts[part].component.inputs)
+            known = name_list(f"{part}.{one.name}" for one in ports)
+            raise KeyError(f"'{name}' needs a port name; write one of: {known}")
         if not dot or part not in self.parts:
             raise KeyError(
                 f"unknown part '{part}' in '{name}'; write part.port with one of the parts: "

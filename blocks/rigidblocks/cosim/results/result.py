@@ -50,6 +50,9 @@ class Result(AttributeHints):
         "show view": "result.plot() or result.animate()",
         "time_series get head": "result['part.port']",
         "to_numpy": "result.values",
+        "overshoot step_info stepinfo settling_time rise_time": (
+            "the requirements Overshoot and SettlingTime of rigidblocks.studies.requirements"
+        ),
         "final last": "result['part.port'][-1]",
         "save_csv": "result.save('run.csv')",
         "x states": "result['part.port']; states are outputs of their part",
