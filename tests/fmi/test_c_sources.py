@@ -118,6 +118,7 @@ UNITS = [  # compiled files, with their include folders
     ("algorithms/closed_loops.h", ALGORITHMS),
     ("algorithms/matrix_product.h", ALGORITHMS),
     ("algorithms/ray_casting.h", ALGORITHMS),
+    ("algorithms/particle_filter.h", ALGORITHMS),
     ("lanes/lane_library.c", LANES[0]),
     ("lanes/lane_library.c", ["-DRB_RUNS", *LANES[0]]),
     ("lanes/lane_step.h", LANES[0]),

@@ -62,6 +62,7 @@ from rigidblocks.library import (
     JointWrenches,
     LoopClosure,
     OperationalSpaceController,
+    ParticleFilter,
     Playback,
     Pulse,
     QuinticProfile,
@@ -299,6 +300,23 @@ BLOCKS = {
             gate=5.0,
         ),
         {("q_measured", y) for y in ("q", "qd", "covariance", "innovation")},
+    ),
+    "particle filter": (
+        ParticleFilter(
+            RobotPlant(MODELS["pendulum"](), q0=0.3),
+            "q",
+            {"q": 1e-2},
+            2e-3,
+            process_noise={"qd": 0.5},
+            deviation={"q": 0.1, "qd": 0.2},
+            gate=5.0,
+            particles=20,
+        ),
+        {
+            (u, y)
+            for u in ("tau", "q_measured")
+            for y in ("q", "qd", "covariance", "innovation", "effective_sample_size")
+        },
     ),
     "imu": (
         IMU(MODELS["mixed"](), TOOL),

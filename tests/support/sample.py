@@ -22,6 +22,7 @@ from rigidblocks import (
     System,
     auto_tree,
     box_inertia,
+    planar2,
 )
 from rigidblocks.block.adaptive_methods import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
@@ -42,7 +43,7 @@ from rigidblocks.kernels.derivative_columns import structure_header
 from rigidblocks.kernels.loop_constraint_c import loop_rows
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.library import Delay, RobotPlant
+from rigidblocks.library import Delay, ParticleFilter, RobotPlant
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import gripper
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, HeightField, Plane, TriangleMesh
@@ -102,10 +103,17 @@ def generated_c() -> dict[str, str]:
     texts["algorithms/structure.h"] = structure_header(auto_tree(3), own=1)
     texts["algorithms/loops.h"] = loop_rows(_triangle(), equivalent(_triangle())).text
     texts["algorithms/contacts.h"] = contacts_header(2, 1, 10, cone=True)
+    texts["algorithms/particles.h"] = _particle_filter().tables
     texts |= {f"lanes/{name}": text for name, text in _lanes().items()}
     texts["contact/tables.h"] = hand_and_block().tables
     texts["soft/tables.h"] = soft_heap().tables
     return texts
+
+
+def _particle_filter() -> ParticleFilter:
+    plant = RobotPlant(planar2())
+    options = {"process_noise": {"qd": 0.1}, "deviation": {"q": 0.1}, "delays": {"q": 1}}
+    return ParticleFilter(plant, "q", {"q": 0.01}, 1e-3, **options, gate=5.0, particles=50)
 
 
 def _of_fmus() -> dict[str, str]:

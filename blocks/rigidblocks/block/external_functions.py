@@ -97,7 +97,7 @@ class WrittenBlock(BlockInC):
     @property
     @abc.abstractmethod
     def arguments(self) -> tuple[str, ...]:
-        """Names of the inputs and parameters of the C function, in order."""
+        """Names of the inputs and parameters of the C function, in order; "t" is the time."""
 
     def update_text(self, memory: Memory) -> str:
         """Return C functions `initial` and `update`, which read the memory vector of the block.
@@ -107,14 +107,16 @@ class WrittenBlock(BlockInC):
         """
         start = {port.name: port.start for port in (*self.inputs, *self.parameters)}
         lines, given = list[str](), list[str]()
-        for name in self.arguments:
-            if name in memory.where:
+        for k, name in enumerate(self.arguments):
+            if name == "t":
+                given.append("in + RB_T")
+            elif name in memory.where:
                 given.append(f"in + {memory.where[name].start}")
             else:
                 numbers = np.ravel(np.asarray(start[name], dtype=float))
                 text = ", ".join(repr(float(number)) for number in numbers)
-                lines.append(f"    static const double {name}[] = {{{text}}};")
-                given.append(name)
+                lines.append(f"    static const double a{k}[] = {{{text}}};")
+                given.append(f"a{k}")
         arguments = ", ".join(("in + RB_Z", *given, "out"))
         size = sum(port.size for port in self.sampled)
         copy = f"    memcpy(out, in + RB_Z, {size} * sizeof *out);"  # the states do not change
@@ -127,8 +129,9 @@ class WrittenBlock(BlockInC):
     @cached_property
     def _library(self) -> Any:
         """Compiled library with the C functions of `update` and `initial`."""
-        given = ", ".join(f"const double *{name}" for name in ("state", *self.arguments))
-        names = ", ".join(("state", *self.arguments, "out"))
+        own = [f"a{k}" for k in range(len(self.arguments))]  # names of ports may be words of C
+        given = ", ".join(f"const double *{name}" for name in ("state", *own))
+        names = ", ".join(("state", *own, "out"))
         exported = {
             name: (f"{given}, double *out", f"{function}({names});")
             for name, function in (("written", self.function), ("started", self.start_function))
@@ -170,10 +173,12 @@ class WrittenBlock(BlockInC):
         The output values have no meaning. Each sampled state depends on all states and parameters,
         and if `reads_at_once` is true, also on all inputs.
         """
-        return _Structure(self)
+        return WrittenStructure(self)
 
 
-class _Structure(Block):
+class WrittenStructure(Block):
+    """Traceable block with the ports of a `WrittenBlock`, only for dependency analysis."""
+
     def __init__(self, block: WrittenBlock):
         self._block, self.sample_time = block, block.sample_time
 

@@ -49,6 +49,7 @@ from rigidblocks.library.nonlinear_signals import (
     Saturation,
     Switch,
 )
+from rigidblocks.library.particle_filter import ParticleFilter
 from rigidblocks.library.plants import FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.library.policies import load_policy
 from rigidblocks.library.sensors import IMU, Encoder, Fault, Noise
@@ -124,6 +125,7 @@ __all__ = [
     "Noise",
     "OperationalSpaceController",
     "PDController",
+    "ParticleFilter",
     "Playback",
     "Product",
     "Pulse",

@@ -1,0 +1,186 @@
+/* Particle filter: sequential importance resampling with systematic resampling.
+
+   The generated particles.h defines
+
+     RB_PARTICLES                 number of particles
+     RB_PARTICLE                  numbers of a particle: states, parameters, past values of outputs
+     RB_ESTIMATES                 numbers of an estimate: states and parameters
+     RB_MEASURED                  number of measured elements
+     RB_ESTIMATE, RB_COVARIANCE, RB_INNOVATION, RB_EFFECTIVE, RB_SAMPLE, RB_LAST, RB_WEIGHTS, RB_ROWS
+                                  index of the estimate, of its covariance, of the innovations, of
+                                  the effective sample size, of the index of the sample, of the
+                                  inputs of the last sample, of the weights and of the particles in
+                                  the state of the filter
+     RB_FILTER                    numbers of the state of the filter
+     RB_CONTROLS                  number of inputs of the plant
+     RB_CONSTANTS                 number of parameters of the plant and of process noise
+     RB_GATE, RB_RESAMPLE_BELOW   gate [standard deviations], threshold of the effective sample size
+     RB_LARGE_SCENE               1 if the workspaces do not fit on the stack
+     particle_start, particle_move, particle_outputs, particle_mean, resampling_point
+                                  functions of struct particle_input */
+
+#ifndef RB_PARTICLE_FILTER_H
+#define RB_PARTICLE_FILTER_H
+
+#include <math.h>
+#include <string.h>
+
+#if !defined(RB_PARTICLES_H) /* if the generated functions are in another file */
+#include "particles.h"
+#endif
+
+#include "../kernel/workspace.h"
+
+#define RB_LARGEST_MEASUREMENT 1e300 /* larger values and NaN are missing */
+
+/* Arguments of the generated functions; all members are doubles. */
+struct particle_input {
+    double time, draw; /* draw: number of the random vector */
+    double x[RB_PARTICLE];
+    double inputs[RB_CONTROLS + 1], last_inputs[RB_CONTROLS + 1];
+    double constants[RB_CONSTANTS + 1];
+};
+
+/* Measured elements and standard deviations of their noise. */
+struct measurement {
+    const double *y, *noise;
+};
+
+/* Divide the weights exp(logarithm) by their sum; particles that are not finite have weight 0. */
+static inline void normalize_weights(const double *logarithm, double *weight)
+{
+    double largest = -INFINITY, sum = 0.0;
+    for (int i = 0; i < RB_PARTICLES; i++)
+        if (logarithm[i] > largest)
+            largest = logarithm[i];
+    for (int i = 0; i < RB_PARTICLES; i++) {
+        weight[i] = logarithm[i] > -INFINITY ? exp(logarithm[i] - largest) : 0.0;
+        sum += weight[i];
+    }
+    for (int i = 0; i < RB_PARTICLES; i++)
+        weight[i] = sum > 0.0 ? weight[i] / sum : 1.0 / RB_PARTICLES;
+}
+
+/* Return the mean of one predicted element, whose values are `stride` apart, and its variance. */
+static inline double weighted_mean(const double *weight, const double *h, int stride,
+                                   double *variance)
+{
+    double mean = 0.0;
+    *variance = 0.0;
+    for (int i = 0; i < RB_PARTICLES; i++)
+        if (weight[i] > 0.0)
+            mean += weight[i] * h[i * stride];
+    for (int i = 0; i < RB_PARTICLES; i++)
+        if (weight[i] > 0.0)
+            *variance += weight[i] * (h[i * stride] - mean) * (h[i * stride] - mean);
+    return mean;
+}
+
+/* Multiply the weights by the likelihood of the measured elements, one after the other:
+   w_i <- w_i exp(-(y - h_i)^2 / (2 sigma^2)). h has a row of RB_MEASURED outputs for each particle. */
+static inline void weigh_particles(struct measurement measured, const double *h, double *weight,
+                                   double *innovation)
+{
+    RB_WORKSPACE(RB_LARGE_SCENE, double, logarithm, RB_PARTICLES);
+    for (int j = 0; j < RB_MEASURED; j++) {
+        const double y = measured.y[j], sigma = measured.noise[j];
+        double variance;
+        const double mean = weighted_mean(weight, h + j, RB_MEASURED, &variance);
+        innovation[j] = 0.0;
+        if (!(fabs(y) <= RB_LARGEST_MEASUREMENT))
+            continue;
+        innovation[j] = (y - mean) / sqrt(variance + sigma * sigma);
+        if (fabs(innovation[j]) > RB_GATE)
+            continue;
+        for (int i = 0; i < RB_PARTICLES; i++) {
+            const double e = (y - h[i * RB_MEASURED + j]) / sigma;
+            logarithm[i] =
+                weight[i] > 0.0 && isfinite(e) ? log(weight[i]) - 0.5 * e * e : -INFINITY;
+        }
+        normalize_weights(logarithm, weight);
+    }
+}
+
+/* Compute the estimate, which satisfies the constraints of the plant, and its covariance. */
+static inline void estimate_states(struct particle_input *in, const double *rows,
+                                   const double *weight, double *out)
+{
+    double *const P = out + RB_COVARIANCE, *const mean = out + RB_ESTIMATE;
+    memset(in->x, 0, sizeof in->x);
+    memset(P, 0, (size_t)(RB_ESTIMATES * RB_ESTIMATES) * sizeof *P);
+    for (int i = 0; i < RB_PARTICLES; i++)
+        for (int j = 0; j < RB_PARTICLE && weight[i] > 0.0; j++)
+            in->x[j] += weight[i] * rows[i * RB_PARTICLE + j];
+    particle_mean(&in->time, mean);
+    for (int i = 0; i < RB_PARTICLES; i++) {
+        const double *const x = rows + i * RB_PARTICLE;
+        for (int j = 0; j < RB_ESTIMATES && weight[i] > 0.0; j++)
+            for (int k = 0; k <= j; k++)
+                P[j * RB_ESTIMATES + k] += weight[i] * (x[j] - mean[j]) * (x[k] - mean[k]);
+    }
+    for (int j = 0; j < RB_ESTIMATES; j++)
+        for (int k = 0; k < j; k++)
+            P[k * RB_ESTIMATES + j] = P[j * RB_ESTIMATES + k];
+}
+
+/* Replace the particles by RB_PARTICLES particles of equal weight (systematic resampling): particle
+   i is copied once for each n with  sum of w_0 ... w_i-1 <= (point + n) / RB_PARTICLES < sum of
+   w_0 ... w_i. */
+static inline void resample(double point, const double *rows, double *weight, double *out)
+{
+    int i = 0;
+    double sum = weight[0];
+    for (int n = 0; n < RB_PARTICLES; n++) {
+        while (i < RB_PARTICLES - 1 && sum <= (point + n) / RB_PARTICLES)
+            sum += weight[++i];
+        memcpy(out + n * RB_PARTICLE, rows + i * RB_PARTICLE, RB_PARTICLE * sizeof *out);
+    }
+    for (int n = 0; n < RB_PARTICLES; n++)
+        weight[n] = 1.0 / RB_PARTICLES;
+}
+
+/* Compute a sample: move the particles, weigh them, estimate the states, and resample. `first` is 1
+   for the first sample, whose particles are random start values. The members `inputs` and
+   `constants` of `in` have values. */
+static inline void filter_particles(const double *state, int first, struct particle_input *in,
+                                    struct measurement measured, double *out)
+{
+    RB_WORKSPACE(RB_LARGE_SCENE, double, rows, RB_PARTICLES *RB_PARTICLE);
+    RB_WORKSPACE(RB_LARGE_SCENE, double, h, RB_PARTICLES *RB_MEASURED);
+    double *const weight = out + RB_WEIGHTS;
+    double squares = 0.0, point = 0.0;
+    const double sample = first ? 0.0 : state[RB_SAMPLE] + 1.0;
+    memcpy(out, state, RB_FILTER * sizeof *out);
+    memcpy(in->last_inputs, first ? in->inputs : state + RB_LAST, RB_CONTROLS * sizeof *out);
+    for (int i = 0; i < RB_PARTICLES; i++) {
+        double *const row = rows + i * RB_PARTICLE;
+        in->draw = sample * RB_PARTICLES + i;
+        if (first) {
+            memset(in->x, 0, sizeof in->x);
+            memcpy(in->x, state + RB_ESTIMATE, RB_ESTIMATES * sizeof *out);
+            particle_start(&in->time, row);
+            weight[i] = 1.0 / RB_PARTICLES;
+        } else {
+            memcpy(in->x, state + RB_ROWS + i * RB_PARTICLE, sizeof in->x);
+            particle_move(&in->time, row);
+        }
+        memcpy(in->x, row, sizeof in->x);
+        particle_outputs(&in->time, h + i * RB_MEASURED);
+    }
+    weigh_particles(measured, h, weight, out + RB_INNOVATION);
+    estimate_states(in, rows, weight, out);
+    for (int i = 0; i < RB_PARTICLES; i++)
+        squares += weight[i] * weight[i];
+    out[RB_EFFECTIVE] = 1.0 / squares;
+    out[RB_SAMPLE] = sample;
+    memcpy(out + RB_LAST, in->inputs, RB_CONTROLS * sizeof *out);
+    if (out[RB_EFFECTIVE] < RB_RESAMPLE_BELOW * RB_PARTICLES) {
+        in->draw = sample;
+        resampling_point(&in->time, &point);
+        resample(point, rows, weight, out + RB_ROWS);
+    } else {
+        memcpy(out + RB_ROWS, rows, RB_PARTICLES * RB_PARTICLE * sizeof *out);
+    }
+}
+
+#endif
