@@ -22,7 +22,6 @@ from rigidblocks import (
     System,
     auto_tree,
     box_inertia,
-    planar2,
 )
 from rigidblocks.block.adaptive_methods import METHODS, memory_for, method_of
 from rigidblocks.block.integrators import RK4, ROS2
@@ -43,7 +42,7 @@ from rigidblocks.kernels.derivative_columns import structure_header
 from rigidblocks.kernels.loop_constraint_c import loop_rows
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.library import Delay, ParticleFilter, RobotPlant
+from rigidblocks.library import Delay, ParticleFilter, RobotPlant, StateSpace
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robots import gripper
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, HeightField, Plane, TriangleMesh
@@ -111,9 +110,10 @@ def generated_c() -> dict[str, str]:
 
 
 def _particle_filter() -> ParticleFilter:
-    plant = RobotPlant(planar2())
-    options = {"process_noise": {"qd": 0.1}, "deviation": {"q": 0.1}, "delays": {"q": 1}}
-    return ParticleFilter(plant, "q", {"q": 0.01}, 1e-3, **options, gate=5.0, particles=50)
+    plant = StateSpace([[-1.0]], [[1.0]], [[1.0]], [[0.0]])
+    return ParticleFilter(
+        plant, "y", {"y": 0.1}, 1e-3, {"x": 0.1}, {"x": 1.0}, gate=5.0, particles=50
+    )
 
 
 def _of_fmus() -> dict[str, str]:

@@ -204,10 +204,10 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
         names = self.arguments
         given = ", ".join(f"const double *a{k}" for k in range(len(names)))
         members = {
-            "in.inputs": [port.name for port in self.plant.inputs],
+            "in + RB_IN_CONTROLS": [port.name for port in self.plant.inputs],
             "y": [f"{port.name}_measured" for port in self._measured_ports],
             "noise": [f"{port.name}_noise" for port in self._measured_ports],
-            "in.constants": self._constant_names,
+            "in + RB_IN_CONSTANTS": self._constant_names,
         }
         copies = []
         for target, ports in members.items():
@@ -221,11 +221,12 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
             f"""
 static inline void {function}(const double *state, {given}, double *out)
 {{
-    struct particle_input in = {{0}};
-    double y[RB_MEASURED], noise[RB_MEASURED];
-    in.time = *a0;
+    double in[RB_IN] = {{0.0}}, y[RB_MEASURED], noise[RB_MEASURED];
+    RB_WORKSPACE(RB_LARGE_SCENE, double, rows, RB_PARTICLES * RB_PARTICLE);
+    RB_WORKSPACE(RB_LARGE_SCENE, double, h, RB_PARTICLES * RB_MEASURED);
+    in[RB_IN_TIME] = *a0;
     {body}
-    filter_particles(state, {first}, &in, (struct measurement){{y, noise}}, out);
+    filter_particles(state, {first}, in, (struct measurement){{y, noise}}, rows, h, out);
 }}
 """
             for function, first in ((self.start_function, 1), (self.function, 0))
@@ -249,7 +250,7 @@ static inline void {function}(const double *state, {given}, double *out)
 
     @cached_property
     def _graphs(self) -> tuple[Any, ...]:
-        """Graphs of the C functions of struct particle_input."""
+        """Graphs of the C functions, whose arguments are in the order of particle_filter.h."""
         return (
             self._trace("particle_start", self._start),
             self._trace("particle_move", self._move),
@@ -344,7 +345,31 @@ static inline void {function}(const double *state, {given}, double *out)
         """Return a normal random number with the standard deviation `sigma`, traced or a number."""
         if isinstance(sigma, float) and sigma == 0.0:
             return 0.0
-        return sigma * normal_quantile(noise_word(self.seed, draw, stream))
+        if stream not in self._normals:
+            self._normals[stream] = self._normal_graph(stream)
+        (value,) = self._normals[stream].call(np.array([draw], dtype=object))
+        return sigma * value
+
+    @cached_property
+    def _normals(self) -> dict[int, Any]:
+        """Cached graphs of standard normal random numbers, by stream."""
+        return {}
+
+    @cached_property
+    def _quantile(self) -> Any:
+        """Graph of the quantile of the standard normal distribution."""
+        from rigidblocks.tracing.trace import trace
+
+        return trace("quantile", lambda u: {"n": np.array([normal_quantile(u)])}, {"u": ()})
+
+    def _normal_graph(self, stream: int) -> Any:
+        """Return the graph of a standard normal random number with a traced number `draw`."""
+        from rigidblocks.tracing.trace import trace
+
+        def normal(draw: Any) -> dict[str, Array]:
+            return {"n": self._quantile.call(np.array([noise_word(self.seed, draw, stream)]))}
+
+        return trace("normal", normal, {"draw": ()})
 
     def _project(self, t: Any, own: Array, u: Array, rest: Array) -> Array:
         if not self._model.has_projection:
@@ -354,10 +379,14 @@ static inline void {function}(const double *state, {given}, double *out)
 
     # --- functions ---
 
-    def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+    def update(  # type: ignore[override]  # evaluators pass the arguments by name
+        self, t: Any, x: Record, u: Record, p: Record
+    ) -> Values:
         return super().update(x, Record({**vars(u), "t": t}), p)
 
-    def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
+    def initial(  # type: ignore[override]
+        self, t: Any, x: Record, u: Record, p: Record
+    ) -> Values:
         return super().initial(x, Record({**vars(u), "t": t}), p)
 
     def structure(self) -> Block:

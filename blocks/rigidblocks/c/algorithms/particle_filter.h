@@ -17,7 +17,7 @@
      RB_GATE, RB_RESAMPLE_BELOW   gate [standard deviations], threshold of the effective sample size
      RB_LARGE_SCENE               1 if the workspaces do not fit on the stack
      particle_start, particle_move, particle_outputs, particle_mean, resampling_point
-                                  functions of struct particle_input */
+                                  functions of RB_IN arguments */
 
 #ifndef RB_PARTICLE_FILTER_H
 #define RB_PARTICLE_FILTER_H
@@ -33,12 +33,15 @@
 
 #define RB_LARGEST_MEASUREMENT 1e300 /* larger values and NaN are missing */
 
-/* Arguments of the generated functions; all members are doubles. */
-struct particle_input {
-    double time, draw; /* draw: number of the random vector */
-    double x[RB_PARTICLE];
-    double inputs[RB_CONTROLS + 1], last_inputs[RB_CONTROLS + 1];
-    double constants[RB_CONSTANTS + 1];
+/* Arguments of the generated functions. */
+enum {
+    RB_IN_TIME = 0,
+    RB_IN_DRAW = 1, /* number of the random vector */
+    RB_IN_X = 2,    /* particle */
+    RB_IN_CONTROLS = RB_IN_X + RB_PARTICLE,
+    RB_IN_LAST = RB_IN_CONTROLS + RB_CONTROLS + 1, /* inputs of the last sample */
+    RB_IN_CONSTANTS = RB_IN_LAST + RB_CONTROLS + 1,
+    RB_IN = RB_IN_CONSTANTS + RB_CONSTANTS + 1
 };
 
 /* Measured elements and standard deviations of their noise. */
@@ -102,16 +105,17 @@ static inline void weigh_particles(struct measurement measured, const double *h,
 }
 
 /* Compute the estimate, which satisfies the constraints of the plant, and its covariance. */
-static inline void estimate_states(struct particle_input *in, const double *rows,
-                                   const double *weight, double *out)
+static inline void estimate_states(double *in, const double *rows, const double *weight,
+                                   double *out)
 {
-    double *const P = out + RB_COVARIANCE, *const mean = out + RB_ESTIMATE;
-    memset(in->x, 0, sizeof in->x);
+    double *const P = out + RB_COVARIANCE, *const mean = out + RB_ESTIMATE,
+                  *const sum = in + RB_IN_X;
+    memset(sum, 0, RB_PARTICLE * sizeof *sum);
     memset(P, 0, (size_t)(RB_ESTIMATES * RB_ESTIMATES) * sizeof *P);
     for (int i = 0; i < RB_PARTICLES; i++)
         for (int j = 0; j < RB_PARTICLE && weight[i] > 0.0; j++)
-            in->x[j] += weight[i] * rows[i * RB_PARTICLE + j];
-    particle_mean(&in->time, mean);
+            sum[j] += weight[i] * rows[i * RB_PARTICLE + j];
+    particle_mean(in, mean);
     for (int i = 0; i < RB_PARTICLES; i++) {
         const double *const x = rows + i * RB_PARTICLE;
         for (int j = 0; j < RB_ESTIMATES && weight[i] > 0.0; j++)
@@ -139,44 +143,53 @@ static inline void resample(double point, const double *rows, double *weight, do
         weight[n] = 1.0 / RB_PARTICLES;
 }
 
-/* Compute a sample: move the particles, weigh them, estimate the states, and resample. `first` is 1
-   for the first sample, whose particles are random start values. The members `inputs` and
-   `constants` of `in` have values. */
-static inline void filter_particles(const double *state, int first, struct particle_input *in,
-                                    struct measurement measured, double *out)
+/* Move all particles, or draw their start values if `first` is 1, and compute their outputs h. */
+static inline void move_particles(const double *state, int first, double *in, double *rows,
+                                  double *h)
 {
-    RB_WORKSPACE(RB_LARGE_SCENE, double, rows, RB_PARTICLES *RB_PARTICLE);
-    RB_WORKSPACE(RB_LARGE_SCENE, double, h, RB_PARTICLES *RB_MEASURED);
-    double *const weight = out + RB_WEIGHTS;
-    double squares = 0.0, point = 0.0;
     const double sample = first ? 0.0 : state[RB_SAMPLE] + 1.0;
-    memcpy(out, state, RB_FILTER * sizeof *out);
-    memcpy(in->last_inputs, first ? in->inputs : state + RB_LAST, RB_CONTROLS * sizeof *out);
+    double *const x = in + RB_IN_X;
+    memset(x, 0, RB_PARTICLE * sizeof *x);
     for (int i = 0; i < RB_PARTICLES; i++) {
         double *const row = rows + i * RB_PARTICLE;
-        in->draw = sample * RB_PARTICLES + i;
+        in[RB_IN_DRAW] = sample * RB_PARTICLES + i;
         if (first) {
-            memset(in->x, 0, sizeof in->x);
-            memcpy(in->x, state + RB_ESTIMATE, RB_ESTIMATES * sizeof *out);
-            particle_start(&in->time, row);
-            weight[i] = 1.0 / RB_PARTICLES;
+            memcpy(x, state + RB_ESTIMATE, RB_ESTIMATES * sizeof *x);
+            particle_start(in, row);
         } else {
-            memcpy(in->x, state + RB_ROWS + i * RB_PARTICLE, sizeof in->x);
-            particle_move(&in->time, row);
+            memcpy(x, state + RB_ROWS + i * RB_PARTICLE, RB_PARTICLE * sizeof *x);
+            particle_move(in, row);
         }
-        memcpy(in->x, row, sizeof in->x);
-        particle_outputs(&in->time, h + i * RB_MEASURED);
+        memcpy(x, row, RB_PARTICLE * sizeof *x);
+        particle_outputs(in, h + i * RB_MEASURED);
     }
+}
+
+/* Compute a sample: move the particles, weigh them, estimate the states, and resample. `first` is 1
+   for the first sample, whose particles are random start values. `in` contains the time, the inputs
+   and the constants. The workspaces `rows` and `h` have a row for each particle. */
+static inline void filter_particles(const double *state, int first, double *in,
+                                    struct measurement measured, double *rows, double *h,
+                                    double *out)
+{
+    double *const weight = out + RB_WEIGHTS;
+    double squares = 0.0, point = 0.0;
+    memcpy(out, state, RB_FILTER * sizeof *out);
+    memcpy(in + RB_IN_LAST, first ? in + RB_IN_CONTROLS : state + RB_LAST,
+           RB_CONTROLS * sizeof *in);
+    move_particles(state, first, in, rows, h);
+    for (int i = 0; i < RB_PARTICLES && first; i++)
+        weight[i] = 1.0 / RB_PARTICLES;
     weigh_particles(measured, h, weight, out + RB_INNOVATION);
     estimate_states(in, rows, weight, out);
     for (int i = 0; i < RB_PARTICLES; i++)
         squares += weight[i] * weight[i];
     out[RB_EFFECTIVE] = 1.0 / squares;
-    out[RB_SAMPLE] = sample;
-    memcpy(out + RB_LAST, in->inputs, RB_CONTROLS * sizeof *out);
+    out[RB_SAMPLE] = first ? 0.0 : state[RB_SAMPLE] + 1.0;
+    memcpy(out + RB_LAST, in + RB_IN_CONTROLS, RB_CONTROLS * sizeof *out);
     if (out[RB_EFFECTIVE] < RB_RESAMPLE_BELOW * RB_PARTICLES) {
-        in->draw = sample;
-        resampling_point(&in->time, &point);
+        in[RB_IN_DRAW] = out[RB_SAMPLE];
+        resampling_point(in, &point);
         resample(point, rows, weight, out + RB_ROWS);
     } else {
         memcpy(out + RB_ROWS, rows, RB_PARTICLES * RB_PARTICLE * sizeof *out);
