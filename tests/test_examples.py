@@ -71,6 +71,24 @@ EXPECTED = {
         [r"CartPole-v1: \d\.\de-1\d", r"keeps (9\d|100)% of 256 new poles up for 10 s"],
         ["build/cart_poles/result.png"],
     ),
+    "31_time_optimal_swing": (
+        [],
+        [
+            r"the swing takes 1\.15[78]\d s",
+            r"a motor has its largest torque in (9\d|100) % of the intervals",
+            r"ends \d\.\de-0[4-9] rad from the goal",
+        ],
+        ["build/time_optimal_swing/five_bar.json"],
+    ),
+    "32_moving_horizon": (
+        [],
+        [
+            r"0\.1 to 0\.4 s: payload 0\.[67]\d\d kg",
+            r"1[012] of 12 intervals of windows without the drop contain the true mass",
+            r"RMS error of the velocities: \d\.\de-0[3-9] rad/s",
+        ],
+        [],
+    ),
     "21_sprung_arm": (
         [],
         [r"off the balance of power by \d\.\de-0[1-9] J of 227 J"],
@@ -92,6 +110,8 @@ LONG = {
     "28_trot",
     "29_biped_on_stairs",
     "30_cart_poles",
+    "31_time_optimal_swing",
+    "32_moving_horizon",
 }
 NAMES = sorted(path.stem for path in EXAMPLES.glob("*.py"))
 
@@ -172,6 +192,26 @@ def test_joint_force_of_the_two_body_problem_does_no_work_on_the_hinge(two_bodie
     alpha = (a2 - a1)[:3] @ p.s
     assert_allclose(s @ f_J, 0, atol=1e-10)
     assert_allclose(a2 - a1, s * alpha, rtol=0, atol=1e-10)
+
+
+@pytest.mark.slow
+def test_duration_of_a_swing_without_gravity_doubles_with_a_quarter_of_the_torque(
+    tmp_path, monkeypatch
+):
+    """Accelerations scale with 1 / T^2, and torques without gravity scale with accelerations."""
+    monkeypatch.chdir(tmp_path)
+    example = script("examples/31_time_optimal_swing.py")
+    plant = example.plant_of_file()
+    fast, slow = (
+        example.optimal_swing(plant, gravity=(0.0, 0.0), torque=torque, n=20)
+        for torque in (60.0, 15.0)
+    )
+    assert_allclose(slow.T, 2.0 * fast.T, rtol=1e-5)
+    assert_allclose(slow.states[:, :4], fast.states[:, :4], rtol=0, atol=1e-3)
+    work = np.sum(fast.torques * np.diff(fast.states[:, example.MOTORS], axis=0))
+    largest = np.max(np.abs(np.cumsum(fast.torques * np.diff(
+        fast.states[:, example.MOTORS], axis=0), axis=0)))  # fmt: skip
+    assert abs(work) < 1e-3 * largest  # from rest to rest
 
 
 # programs of Part 2 of the guide and of the slides

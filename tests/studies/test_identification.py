@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from campaign import sized
+from identification_runs import noisy_fits
 from loop_models import four_bar
 from planar_models import random_planar_tree
 from published import published
@@ -220,17 +222,11 @@ def test_confidence_intervals_contain_the_true_values_in_95_percent_of_all_cases
 
 @pytest.mark.slow
 def test_identified_inertias_are_physically_possible_for_any_noise():
-    """The noise is up to ten times as large as the joint forces."""
-    rng = np.random.default_rng(28)
-    model = random_arm(rng, 3)
-    base = base_parameters(model)
-    motion = motion_of(model, rng, 40)
-    exact = forces(model, motion)
-    for _ in range(10_000 if FULL else 60):
-        size = 10.0 ** rng.uniform(-4, 1) * np.abs(exact).max()
-        found = identify(model, *motion, exact + size * rng.normal(size=exact.shape), base=base)
-        for body in inertial_parameters(found.physical_model).reshape(-1, 10):
-            assert np.linalg.eigvalsh(pseudo_inertia(body))[0] > 0
+    """The noise is up to ten times as large as the joint forces, and another for each joint."""
+    found = noisy_fits(random_arm(np.random.default_rng(28)), sized(10_000, 60), seed=30)
+    assert found.impossible == 0
+    assert found.smallest > 0.0
+    assert found.coverage == pytest.approx(0.95, abs=0.02)
 
 
 @pytest.mark.slow
