@@ -439,7 +439,7 @@ class _Reader:
                         unread.append(f"line {element.sourceline}: {text}")
                     continue
                 place = _sensor_place(element, frame, joint, self.poses)
-                yield from sensor_outputs(element, place, field, step)
+                yield from sensor_outputs(element, place, field, step, unread)
 
     def _model_pose(self, inside: Poses) -> Transform:
         """Return the pose of the model in its world.
@@ -710,7 +710,7 @@ def extension_sensors(
                 why = ": its reference must be a link"
             else:
                 place = _sensor_place(element, link, joint, poses)
-                yield from sensor_outputs(element, place, MAGNETIC_FIELD, LARGEST_STEP)
+                yield from sensor_outputs(element, place, MAGNETIC_FIELD, LARGEST_STEP, unread)
                 continue
             name = element.get("name")
             text = f"sensor '{name}' of type {kind} is not read{why}"

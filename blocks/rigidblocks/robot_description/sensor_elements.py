@@ -356,7 +356,11 @@ class SensorPlace(NamedTuple):
 
 
 def sensor_outputs(
-    element: Element, place: SensorPlace, field: tuple[float, ...], step: float
+    element: Element,
+    place: SensorPlace,
+    field: tuple[float, ...],
+    step: float,
+    unread: list[str],
 ) -> Iterator[ParsedSensor]:
     """Yield the outputs of a <sensor> element.
 
@@ -365,6 +369,7 @@ def sensor_outputs(
         place: The link, joint and placement of the sensor.
         field: The magnetic field of the world (3,) [T].
         step: The sample time [s] of a sensor that has noise and no <update_rate>.
+        unread: The function appends warnings about unsupported lidars to this list.
     """
     name, kind = (element.get("name") or "sensor").strip(), element.get("type")
     of = element.find(kind)
@@ -406,8 +411,11 @@ def sensor_outputs(
             ):
                 yield ParsedSensor(output(f"_{path}", quantity, [f"{path}/noise"]), place.link)
         case _ if kind in LIDARS:
-            sensor = _lidar(element, output(""), 1.0 / rate if rate else step)
-            yield ParsedSensor(sensor, place.link)
+            try:
+                sensor = _lidar(element, output(""), 1.0 / rate if rate else step)
+                yield ParsedSensor(sensor, place.link)
+            except _UnsupportedSensorError as why:
+                unread.append(f"line {element.sourceline}: sensor '{name}' is not read: {why}")
         case "magnetometer":
             yield ParsedSensor(output("", "magnetic_field", noise_paths("")), place.link)
         case _:
@@ -451,20 +459,24 @@ def _lidar(element: Element, sensor: Sensor, period: float) -> Sensor:
     of = element.find("lidar") if element.find("ray") is None else element.find("ray")
     if of is None or of.find("scan/horizontal") is None or of.find("range/max") is None:
         text = "a lidar needs <lidar> or <ray> with <scan><horizontal> and <range><max>"
-        raise format_error(element, text)
-    least, most = _number(of, "range/min", 0.0), _number(of, "range/max", 0.0)
+        raise _UnsupportedSensorError(text)
+    least, most = _lidar_number(of, "range/min", 0.0), _lidar_number(of, "range/max", 0.0)
     if not 0.0 <= least < most:
         text = f"the <range> is from {least} m to {most} m; 0 <= min < max is needed"
-        raise format_error(of, text)
+        raise _UnsupportedSensorError(text)
     yaw, pitch = _scan_angles(of, "horizontal"), _scan_angles(of, "vertical")
     count = len(yaw) * len(pitch)
     if count > MOST_RAYS:
-        raise format_error(of, f"the lidar has {count} rays; at most {MOST_RAYS} are supported")
+        raise _UnsupportedSensorError(
+            f"the lidar has {count} rays; at most {MOST_RAYS} are supported"
+        )
     p, y = (one.ravel() for one in np.meshgrid(pitch, yaw, indexing="ij"))
     directions = np.column_stack([np.cos(p) * np.cos(y), np.cos(p) * np.sin(y), np.sin(p)])
-    resolution, noise = _number(of, "range/resolution", 0.0), _noise(of.find("noise"))
+    resolution, noise = _lidar_number(of, "range/resolution", 0.0), _noise(of.find("noise"))
     if resolution < 0.0:
-        raise format_error(of, f"the <resolution> is {resolution} m; it must not be negative")
+        raise _UnsupportedSensorError(
+            f"the <resolution> is {resolution} m; it must not be negative"
+        )
     sampling = sensor.sampling
     if resolution or any(noise):
         values = dict(zip(_NOISE, noise, strict=True))
@@ -483,16 +495,28 @@ def _scan_angles(of: Element, name: str) -> Array:
     scan = of.find(f"scan/{name}")
     if scan is None:
         return np.zeros(1)
-    samples, factor = _number(scan, "samples", 1.0), _number(scan, "resolution", 1.0)
-    low, high = _number(scan, "min_angle", 0.0), _number(scan, "max_angle", 0.0)
+    samples, factor = _lidar_number(scan, "samples", 1.0), _lidar_number(scan, "resolution", 1.0)
+    low, high = _lidar_number(scan, "min_angle", 0.0), _lidar_number(scan, "max_angle", 0.0)
     if not 1.0 <= samples <= MOST_RAYS or not 0.0 < factor <= MOST_RAYS or high < low:
         text = (
             f"<{name}> has {samples} samples times {factor} from {low} to {high} rad; at least one "
             "sample, a positive <resolution> and <min_angle> not above <max_angle> are needed"
         )
-        raise format_error(scan, text)
+        raise _UnsupportedSensorError(text)
     count = max(1, min(round(samples * factor), MOST_RAYS + 1))
     return np.linspace(low, high, count) if count > 1 else np.zeros(1)
+
+
+def _lidar_number(element: Element, path: str, default: float) -> float:
+    text = (element.findtext(path) or "").strip()
+    try:
+        value = float(text) if text else default
+    except ValueError:
+        value = np.nan
+    if not np.isfinite(value):
+        reason = f"<{path.rpartition('/')[2]}> must be a finite number, not '{text[:40]}'"
+        raise _UnsupportedSensorError(reason)
+    return value
 
 
 def _word(element: Element, name: str, allowed: tuple[str, ...]) -> str:
