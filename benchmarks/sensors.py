@@ -3,8 +3,8 @@
     python benchmarks/sensors.py [random states of each robot]
 
 Two robots have a floating and a fixed base. The rays of two other robots hit simple shapes, meshes
-and height fields. The table
-contains the largest error of each quantity, relative to values above 1. Contact is disabled.
+and height fields. The table contains the largest error of each quantity, relative to values above
+1. Contact is disabled.
 """
 
 import sys
