@@ -139,6 +139,7 @@ def test_particle_filter_of_a_linear_plant_equals_the_kalman_filter():
         assert found[k]["innovation"][0] == pytest.approx(innovation, abs=0.05)
 
 
+@pytest.mark.slow
 def test_weights_of_one_sample_are_the_normalized_likelihoods():
     block = scalar_filter(particles=50, resample_below=0.0)
     (found,) = run(block, [0.7])
@@ -151,6 +152,7 @@ def test_weights_of_one_sample_are_the_normalized_likelihoods():
     assert_allclose(found["effective_sample_size"], 1.0 / (found["weights"] @ found["weights"]))
 
 
+@pytest.mark.slow
 def test_systematic_resampling_copies_each_particle_once_per_expected_copy():
     """The number of copies of particle i is N w_i, rounded up or down."""
     before, after = (
@@ -164,6 +166,7 @@ def test_systematic_resampling_copies_each_particle_once_per_expected_copy():
     assert np.all((np.floor(expected - 1e-9) <= copies) & (copies <= np.ceil(expected + 1e-9)))
 
 
+@pytest.mark.slow
 def test_first_particles_have_the_normal_distribution_of_the_start_values():
     (found,) = run(scalar_filter(particles=5000), [np.nan])
     x = np.sort(found["particles"])
@@ -174,6 +177,7 @@ def test_first_particles_have_the_normal_distribution_of_the_start_values():
     assert np.abs(np.corrcoef(found["particles"], other["particles"])[0, 1]) < 0.06
 
 
+@pytest.mark.slow
 def test_particle_filter_ignores_missing_measurements_and_outliers():
     for gate, value in ((None, np.nan), (5.0, 1e3), (None, np.inf)):
         (found,) = run(scalar_filter(particles=50, gate=gate), [value])
@@ -181,6 +185,7 @@ def test_particle_filter_ignores_missing_measurements_and_outliers():
     assert found["effective_sample_size"][0] == pytest.approx(50.0)
 
 
+@pytest.mark.slow
 def test_measurement_far_from_all_particles_keeps_the_nearest_particle():
     (found,) = run(scalar_filter(particles=50, resample_below=0.0), [1e6])
     assert np.argmax(found["particles"]) == np.argmax(found["weights"])
@@ -249,6 +254,28 @@ def test_particle_filter_in_a_system_estimates_the_states_of_an_arm():
     error = np.abs(result["observer.q"] - result["arm.q"])
     assert error[50:].max() < 0.01  # the standard deviation of one measurement
     assert np.all(result["observer.effective_sample_size"] >= 1.0)
+
+
+@dataclass(frozen=True)
+class SensorOffset(Scalar):
+    """Plant whose parameter `my_noise` has a name that ends like the noise of the output y."""
+
+    parameters = (Port("my_noise", (), start=0.0),)
+
+    def output(self, x, p):
+        return {"y": x.x + p.my_noise}
+
+
+@pytest.mark.slow
+def test_parameter_with_a_name_that_ends_like_a_noise_reaches_the_plant():
+    block = ParticleFilter(
+        SensorOffset(), "y", {"y": 0.1}, T, deviation={"x": SPREAD}, particles=50
+    )
+    memory = Memory(block)
+    m = memory.start()
+    m[memory.where["y_measured"]], m[memory.where["my_noise"]] = 5.3, 5.0
+    m[memory.z] = NumpyEvaluator(memory).initial(m)
+    assert m[memory.where["x"]][0] == pytest.approx(0.3, abs=0.2)
 
 
 @pytest.mark.parametrize(

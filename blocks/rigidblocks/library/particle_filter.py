@@ -235,7 +235,7 @@ static inline void {function}(const double *state, {given}, double *out)
     @cached_property
     def _constant_names(self) -> list[str]:
         """Names of the parameters of the plant that are not estimated, and of process noise."""
-        return [port.name for port in self.parameters if not port.name.endswith(self._noises)]
+        return [port.name for port in self.parameters if port.name not in self._noises]
 
     @property
     def _noises(self) -> tuple[str, ...]:
