@@ -352,3 +352,12 @@ def test_rigid_contact_without_shapes_is_rejected():
         RigidContactPlant(replace(model, contact=((),)))
     with pytest.raises(ValueError, match="max_contacts"):
         RigidContactPlant(model, max_contacts=0)
+
+
+@pytest.mark.slow
+def test_depth_of_a_contact_without_gap_is_positive_zero():
+    plant = rigid_scenes.free_bodies([Sphere(0.5)], [(0.0, 0.0, 0.5)], ground=(Plane(),))
+    y = rigid_scenes.run(plant, 5e-3)
+    assert np.all(y.contacts == 1)
+    assert np.all(y.depth == 0.0)
+    assert not np.any(np.signbit(y.depth))  # compilers choose different signs for fmax(0.0, -0.0)

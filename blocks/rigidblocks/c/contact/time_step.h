@@ -571,7 +571,7 @@ static inline void end_contacts(const struct rb_step_inputs *in, const struct rb
             rb_axpy(f + 3, sign, force, f + 3);
             add_pressure(out, side ? c->b : c->a, c->impulse[0], point);
         }
-        depth = fmax(depth, -c->gap);
+        depth = rb_max(-c->gap, depth); /* a gap of 0 leaves the depth 0, not -0 */
     }
     for (int k = 0; k < RB_BODIES; k++)
         out[RB_AT_IN_CONTACT + k] = out[RB_AT_IN_CONTACT + k] > 0.0;
