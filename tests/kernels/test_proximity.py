@@ -233,7 +233,7 @@ def test_collision_detection_rejects_unsupported_shape_pairs():
         proximity(Plane(), HERE, HeightField(np.zeros((2, 2)), (1.0, 1.0)), HERE)
     with pytest.raises(ValueError, match="planes"):
         proximity(Plane(), HERE, Plane(), HERE)
-    with pytest.raises(ValueError, match="set of 2"):
+    with pytest.raises(ValueError, match="PointSet of 2"):
         proximity(PointSet([[0, 0, 0], [1, 0, 0]]), HERE, Plane(), HERE)
     with pytest.raises(ValueError, match="plane"):
         ConvexHull([[0, 0, 0], [1, 0, 0], [0, 1, 0], [1, 1, 0]])
