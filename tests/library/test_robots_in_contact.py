@@ -381,3 +381,44 @@ def test_moving_tolerance_option_must_be_between_zero_and_one():
     for value in (0.0, 1.0, -1e-3, np.nan):
         with pytest.raises(ValueError, match="moving_tolerance must be above 0 and below 1"):
             free_bodies([Sphere(0.1)], [(0.0, 0.0, 0.1)], moving_tolerance=value)
+
+
+def dragged_rod(angle, mu, torque):
+    """Return a plant with a rod on a hinge of a cart that moves at 1 m/s, and the normal force.
+
+    The moments about the hinge are in equilibrium:
+
+        N L (sin a + mu cos a) = torque + m g L sin(a) / 2
+    """
+    length, mass, cart = 0.5, 0.2, 1e6
+    middle = (0.0, 0.0, -length / 2)
+    model = Model(
+        "rod",
+        (-1, 0),
+        (Prismatic((1, 0, 0)), Revolute((0, 1, 0))),
+        (xlt([0.0, 0.0, length * np.cos(angle)]), identity()),
+        (mcI(cart, np.zeros(3), np.eye(3)), mcI(mass, middle, 1e-3 * np.eye(3))),
+        contact=((), (PointSet(((0.0, 0.0, -length),)),)),
+    )
+    plant = RigidContactPlant(model, mu=mu, q0=[0.0, angle], qd0=[1.0, 0.0])
+    sine, cosine = np.sin(angle), np.cos(angle)
+    return plant, (torque + 0.5 * mass * 9.81 * length * sine) / (length * (sine + mu * cosine))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mu", [0.3, 1.0])
+def test_gauss_seidel_converges_if_friction_moves_the_contact_along_the_normal(mu):
+    torque = 5.0
+    # mu W_nt / W_nn = mu / tan(angle) is 1.7 and 5.7
+    plant, force = dragged_rod(np.radians(10), mu, torque)
+    memory = Memory(plant)
+    x, stepper, h = memory.start(), compiled_stepper(memory), plant.sample_time
+    x[memory.where["tau"]] = [0.0, -torque]
+    stepper.initialize(x, 0.0)
+    rows = np.empty((50, memory.size))
+    stepper.run(x, 0.0, h, rows)
+    where = memory.where
+    assert rows[:, where["sweeps_made"]].max() < 30
+    assert_allclose(
+        rows[:, where["f_contact"]][1:, [11, 9]], [force * np.array([1, -mu])] * 49, rtol=1e-5
+    )

@@ -169,9 +169,23 @@ static inline double solve_moments(struct rb_scene *s, struct rb_contact *c)
     return turned * c->lever_arm;
 }
 
+/* Return the factor of the normal velocity in the update of the normal impulse [kg].
+
+   Friction of a contact that slips is proportional to the normal impulse and may raise the normal
+   velocity (W_nt p_t > 0). The factor 1 / W_nn would then overshoot, and the sweeps would not
+   converge if W_nt p_t > W_nn p_n. The factor of such a contact is 1 / (W_nn + W_nt p_t / p_n). */
+static inline double normal_factor(const struct rb_contact *c)
+{
+    const double *p = c->impulse, limit = (1.0 - 1e-9) * c->mu * p[0],
+                 raised = c->delassus[1] * p[1] + c->delassus[2] * p[2];
+    if (!(raised > 0.0) || !(p[0] > 0.0) || p[1] * p[1] + p[2] * p[2] < limit * limit)
+        return c->inverse_normal;
+    return 1.0 / (c->delassus[0] + raised / p[0]);
+}
+
 /* Update the impulse of one contact, with all other impulses fixed:
 
-     p_n' = max(impulse_min, p_n - (u_n - velocity_min) / W_nn)
+     p_n' = max(impulse_min, p_n - (u_n - velocity_min) normal_factor)
      p_t' = project onto |p_t| <= mu p_n' of
             p_t - (u_t + bias + W_tn (p_n' - p_n)) / lambda_max(W_tt)
 
@@ -181,7 +195,7 @@ static inline double solve_contact(struct rb_scene *s, struct rb_contact *c)
 {
     double w[3], next[3], change[RB_CONTACT_ROWS] = {0.0};
     rb_contact_velocity(s, c, w);
-    next[0] = c->impulse[0] - (w[0] - c->velocity_min) * c->inverse_normal;
+    next[0] = c->impulse[0] - (w[0] - c->velocity_min) * normal_factor(c);
     next[0] = rb_max(next[0], c->impulse_min);
     change[0] = next[0] - c->impulse[0];
     next[1] = c->impulse[1] - c->inverse_tangent * (w[1] + c->bias[1] + c->delassus[3] * change[0]);
