@@ -47,6 +47,8 @@ GUESSES = {
     "system.blocks": "write system.parts",
     "system.linearize()": "write linearize(system)",
     "system.export_fmu('a.fmu')": "write export_fmu(system)",
+    "linearize(system, 'pd.q_d', 'robot.q')": "by name: at, t, inputs, outputs, cut",
+    "System().add('c', Constant(1.0), 0.0, 1e-3)": "pass the others by name",
     # blocks
     "Step(y0=0.0, y1=1.0)": "available: time, before, after, unit (did you mean before?)",
     "Step(t=1.0)": "did you mean time?",

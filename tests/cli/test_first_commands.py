@@ -76,6 +76,7 @@ def test_command_name_of_another_tool_is_answered_with_the_similar_command(capsy
 
 
 @pytest.mark.usefixtures("folder")
-def test_stop_time_has_the_name_of_the_python_argument_too(capsys):
-    assert main(["run", "arm.py", "--t-stop", "0.003", "--dt", "1e-3", "--json"]) == 0
+@pytest.mark.parametrize("option", ["--t-stop", "--t-end"])
+def test_stop_time_has_the_name_of_the_python_argument_too(capsys, option):
+    assert main(["run", "arm.py", option, "0.003", "--dt", "1e-3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["time"] == pytest.approx(0.003)

@@ -58,11 +58,13 @@ Key = Annotated[
 ]
 Robot = Annotated[Path, typer.Argument(help="Robot file: URDF, xacro, SDF, MJCF or JSON.")]
 
-Stop = Annotated[float, typer.Option("--stop", "--t-stop", help="Stop time [s].")]
+Stop = Annotated[float, typer.Option("--stop", "--t-stop", "--t-end", help="Stop time [s].")]
 Step = Annotated[float, typer.Option("--dt", help="Communication step [s].")]
 MaybeStop = Annotated[
     float | None,
-    typer.Option("--stop", "--t-stop", help="Stop time [s]; default: from the file, or 1."),
+    typer.Option(
+        "--stop", "--t-stop", "--t-end", help="Stop time [s]; default: from the file, or 1."
+    ),
 ]
 MaybeStep = Annotated[
     float | None,

@@ -306,15 +306,20 @@ def argument_hint(name: str, known: Iterable[str]) -> str:
 
 
 def unknown_argument_message(
-    name: str, function: Callable[..., Any], named: Iterable[str], options: type | None = None
+    name: str,
+    function: Callable[..., Any],
+    named: Iterable[str],
+    options: type | None = None,
+    number: int = 0,
 ) -> str | None:
-    """Return the error message for an unknown keyword argument, or None if all are known.
+    """Return the error message for an unknown or superfluous argument, or None without one.
 
     Args:
         name: Name of the function or class, for the message.
         function: The called function.
         named: Names of the keyword arguments of the call.
         options: Typed dictionary of the arguments that the function collects in `**options`.
+        number: Number of the positional arguments of the call.
     """
     parameters = [
         one
@@ -325,10 +330,29 @@ def unknown_argument_message(
     known += get_type_hints(options) if options is not None else ()
     unknown = next((one for one in named if one not in known), None)
     if unknown is None:
-        return None
+        return _positional_arguments_message(name, parameters, number)
     advice = (*ADVICE.get(name, {}).items(), *ADVICE["*"].items())
     text = next((text for words, text in advice if unknown in words.split() or not words), None)
     return f"{name}() has no argument '{unknown}'; {text or argument_hint(unknown, known)}"
+
+
+def _positional_arguments_message(
+    name: str, parameters: Iterable[inspect.Parameter], number: int
+) -> str | None:
+    """Return the error message for too many positional arguments, or None if there are not.
+
+    The message lists the parameters that a call must name. `number` is the number of positional
+    arguments.
+    """
+    positional = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    keyword = [one.name for one in parameters if one.kind is one.KEYWORD_ONLY]
+    if number <= len(positional) or not keyword:
+        return None
+    return (
+        f"{name}() takes at most {len(positional)} positional "
+        f"argument{'s' * (len(positional) != 1)} ({', '.join(positional)}), not {number}; pass "
+        f"the others by name: {', '.join(keyword)}"
+    )
 
 
 def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Callable[P, T]]:
@@ -350,7 +374,9 @@ def explain_calls(options: type | None = None) -> Callable[[Callable[P, T]], Cal
             except TypeError as error:
                 if not _is_from_call(error):
                     raise
-                message = unknown_argument_message(function.__name__, function, named, options)
+                message = unknown_argument_message(
+                    function.__name__, function, named, options, len(values)
+                )
                 if message is None:
                     raise
             raise TypeError(message)
