@@ -16,7 +16,7 @@ from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Ellipsoid, Plane, S
 from rigidblocks.spatial.spatial import Array, Transform, xlt
 
 NO_HIT = 1e300  # [m] distance if the ray misses all shapes
-_EPSILON = 1e-15  # smallest component of a direction or discriminant, as in MuJoCo
+_EPSILON = 1e-15  # smallest component of a direction, or ratio of discriminant to a
 KINDS = ("plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "height_field")
 _NO_POINTS = np.zeros((0, 3))
 _LEAF = 4  # largest number of items in a leaf of the tree; found by trial
@@ -370,9 +370,9 @@ def _safe(x: float) -> float:
 def _quadratic(a: float, b: float, c: float) -> tuple[float, ...]:
     """Return the solutions of a t^2 + 2 b t + c = 0, the smaller one first."""
     square = b * b - a * c
-    if square < _EPSILON:
+    if a < _EPSILON or square < _EPSILON * a:
         return ()
-    root, inverse = float(np.sqrt(square)), 1.0 / max(a, _EPSILON)
+    root, inverse = float(np.sqrt(square)), 1.0 / a
     return (-b - root) * inverse, (-b + root) * inverse
 
 

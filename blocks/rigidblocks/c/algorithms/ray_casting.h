@@ -10,7 +10,7 @@
 #include <math.h>
 
 #define RB_NO_HIT 1e300      /* [m] distance if the ray misses all shapes */
-#define RB_RAY_EPSILON 1e-15 /* smallest component of a direction or discriminant, as in MuJoCo */
+#define RB_RAY_EPSILON 1e-15 /* smallest component of a direction, or ratio of discriminant to a */
 #define RB_RAY_STACK 64      /* largest depth of the tree */
 
 enum { RB_PLANE, RB_SPHERE, RB_CAPSULE, RB_ELLIPSOID, RB_CYLINDER, RB_BOX, RB_HEIGHT_FIELD };
@@ -75,10 +75,9 @@ static inline double rb_ray_safe(double x)
 static inline int rb_ray_quadratic(double a, double b, double c, double t[2])
 {
     const double square = b * b - a * c;
-    if (square < RB_RAY_EPSILON)
+    if (a < RB_RAY_EPSILON || square < RB_RAY_EPSILON * a)
         return 0;
-    const double root = sqrt(square);
-    const double inverse = 1.0 / (a < RB_RAY_EPSILON ? RB_RAY_EPSILON : a);
+    const double root = sqrt(square), inverse = 1.0 / a;
     t[0] = (-b - root) * inverse;
     t[1] = (-b + root) * inverse;
     return 1;
