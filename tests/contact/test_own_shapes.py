@@ -7,9 +7,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import System, World, box_inertia, load_model, save_model, simulate
+from rigidblocks.block.block import Record, call
 from rigidblocks.contact import Cone, ConvexHull, Plane, Shape, Sphere
 from rigidblocks.contact.shape_distance import proximity
 from rigidblocks.contact.shape_tables import shape_rows
+from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.robot.robots import planar2
 from rigidblocks.robot.shapes import CONE_SIDES
 from rigidblocks.spatial.spatial import Transform, identity, rotx, roty, xlt
@@ -123,6 +125,27 @@ def test_cone_of_an_sdf_file_is_a_contact_shape(tmp_path):
     assert isinstance(shape, Cone)
     assert_allclose(shape.points[-1], [0.0, 0.0, 0.5], atol=1e-15)
     assert robot.warnings == () or not any("cone" in text for text in robot.warnings)
+
+
+def test_cone_of_an_sdf_file_is_visible_to_its_lidar(tmp_path):
+    """The sensor is 2 m from the axis of the cone, at half its height."""
+    inertia = "<ixx>1</ixx><iyy>1</iyy><izz>1</izz><ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"
+    inertial = f"<inertial><mass>1</mass><inertia>{inertia}</inertia></inertial>"
+    (tmp_path / "cone.sdf").write_text(
+        f"<sdf version='1.11'><model name='cone'><link name='a'>{inertial}"
+        "<sensor name='scan' type='lidar'><lidar><scan><horizontal><samples>1</samples>"
+        "</horizontal></scan><range><min>0.1</min><max>9</max></range></lidar></sensor></link>"
+        f"<link name='b'><pose>2 0 0 0 0 0</pose>{inertial}<collision name='c'><geometry><cone>"
+        "<radius>0.3</radius><length>0.8</length></cone></geometry></collision></link>"
+        "<joint name='j' type='revolute'><parent>world</parent><child>a</child>"
+        "<axis><xyz>0 0 1</xyz></axis></joint><joint name='k' type='fixed'><parent>world</parent>"
+        "<child>b</child></joint></model></sdf>"
+    )
+    plant = described_plant(load_model(tmp_path / "cone.sdf"), sensors=True)
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    x, u = Record({"q": np.zeros(1), "qd": np.zeros(1)}), Record({"tau": np.zeros(1)})
+    found = call(plant, "output", 0.0, x, u, p)["scan"]
+    assert_allclose(found, [2.0 - 0.15], rtol=1e-12)  # the ray hits an edge of the pyramid
 
 
 def test_cone_without_extent_is_rejected():

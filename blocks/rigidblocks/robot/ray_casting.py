@@ -12,8 +12,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Ellipsoid, Plane, Shape, Sphere
-from rigidblocks.spatial.spatial import Array, Transform, xlt
+from rigidblocks.robot.shapes import (
+    CONE_SIDES,
+    Box,
+    Capsule,
+    Cone,
+    Cylinder,
+    Ellipsoid,
+    Plane,
+    Shape,
+    Sphere,
+)
+from rigidblocks.spatial.spatial import Array, Transform, identity, xlt
 
 NO_HIT = 1e300  # [m] distance if the ray misses all shapes
 _EPSILON = 1e-15  # smallest component of a direction, or ratio of discriminant to a
@@ -55,6 +65,8 @@ class Obstacle:
 def obstacle_of(shape: Shape | Plane) -> Obstacle:
     """Return a collision shape as an obstacle in the coordinates of its body, with body = -1.
 
+    A cone is the mesh of its inscribed pyramid, as in contact.
+
     Raises:
         TypeError: Rays do not support the shape.
     """
@@ -75,6 +87,13 @@ def obstacle_of(shape: Shape | Plane) -> Obstacle:
         case Ellipsoid():
             axes = tuple(np.asarray(shape.semi_axes).tolist())
             return Obstacle("ellipsoid", axes, -1, shape.placement)
+        case Cone():
+            first = np.arange(CONE_SIDES)
+            second, apex = np.roll(first, -1), np.full(CONE_SIDES, CONE_SIDES)
+            sides = np.column_stack([first, second, apex])
+            base = np.column_stack([0 * first, second, first])[1:-1]
+            triangles = np.vstack([sides, base])
+            return Obstacle("mesh", (), -1, identity(), shape.points, triangles)
     raise TypeError(f"rays do not support shapes of type {type(shape).__name__}")
 
 
