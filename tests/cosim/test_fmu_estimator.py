@@ -200,7 +200,7 @@ def test_invalid_measurements_and_inputs_of_an_fmu_filter_are_rejected(dahlquist
 
 
 @pytest.mark.slow
-def test_fmu_filter_names_an_fmu_that_cannot_save_its_state(tmp_path):
+def test_error_of_the_fmu_filter_identifies_an_fmu_that_cannot_save_its_state(tmp_path):
     path = built(tmp_path)
     with pytest.raises(FmuError, match=r"Oscillator.fmu' cannot be .* cannot save its state"):
         FmuKalmanFilter(path, **DECLARATION, states=("a", "b"))
@@ -214,7 +214,7 @@ def test_fmu_filter_needs_the_state_names_of_an_fmu_without_declared_states(osci
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ignored", ["a", "b", "mu"])
-def test_fmu_filter_names_an_fmu_that_ignores_the_value_of_a_variable(tmp_path, ignored):
+def test_error_of_the_fmu_filter_identifies_a_variable_with_an_ignored_value(tmp_path, ignored):
     setter = "setter=lambda value: None"
     if ignored == "mu":
         script = OSCILLATOR.replace('Real("mu", ', f'Real("mu", {setter}, ')
@@ -233,7 +233,7 @@ def test_fmu_filter_names_an_fmu_that_ignores_the_value_of_a_variable(tmp_path, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", [2, 3])
-def test_fmu_filter_names_an_fmu_that_rejects_the_value_of_a_state_during_a_run(tmp_path, version):
+def test_error_of_the_fmu_filter_identifies_an_fmu_that_rejects_state_values(tmp_path, version):
     """Native FMUs of this library follow the standard and reject start values during a run."""
     path = export_fmu(Oscillator(), tmp_path / "strict.fmu", fmi=version)
     with (

@@ -306,7 +306,7 @@ def test_handle_equation_gives_the_body_accelerations_caused_by_forces_on_the_ha
     close(Phi @ f.ravel() + b, expected, SOLVE * Lambda_condition)
 
 
-def test_inverse_inertia_has_the_rank_of_the_jacobian(model, rng):
+def test_operational_space_inverse_inertia_has_the_rank_of_the_jacobian(model, rng):
     # RBDA Eq 7.14
     q = random_state(rng, model).q
     J = body_jacobian(model, q, model.nb - 1)

@@ -284,7 +284,7 @@ def test_invalid_or_unreachable_address_of_an_fmu_server_is_reported(address, me
 
 
 def test_options_that_do_not_apply_to_remote_or_local_fmus_are_rejected(server):
-    with pytest.raises(ValueError, match="runs in a process of its server; leave out `isolated`"):
+    with pytest.raises(ValueError, match="is a remote FMU, which runs in a process of its"):
         remote(server, "gain.fmu", isolated=True)
     with pytest.raises(ValueError, match="key_file is only for FMUs on a server"):
         System().add("part", server[0] / "gain.fmu", key_file=server[1])

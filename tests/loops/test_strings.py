@@ -227,7 +227,7 @@ def test_functions_that_support_only_loop_joints_reject_cables():
         ([(0, [0, 0]), (1, [0, 0, 1])], {}, "it needs 2 finite coordinates"),
         ([(0, [0, 0]), (0, [0, 0])], {}, "connects a point of body 0 with itself"),
         ([(0, [0, 0]), (1, [0, 0])], {"length": -1.0}, "must be positive and finite, not -1.0"),
-        ([(0, [0, 0]), (1, [0, 0])], {"radius": 0.1}, "only a closed string has a radius"),
+        ([(0, [0, 0]), (1, [0, 0])], {"radius": 0.1}, "only a closed string can have a radius"),
     ],
 )
 def test_cable_constraints_with_invalid_points_or_length_are_rejected(points, options, problem):

@@ -40,7 +40,7 @@ def test_code_contains_a_called_function_once():
     assert c_function(called).count("sin(") == 1
 
 
-def test_called_function_returns_the_bits_of_its_repeated_operations():
+def test_called_function_returns_the_same_bits_as_its_inlined_operations():
     called, inlined = graphs()
     assert_array_equal(called(X), inlined(X))
     (result,) = called(X)
@@ -48,7 +48,7 @@ def test_called_function_returns_the_bits_of_its_repeated_operations():
     assert result == pytest.approx(a * b, rel=1e-14)
 
 
-def test_derivatives_of_calls_equal_the_derivatives_of_repeated_operations():
+def test_derivatives_of_a_called_function_equal_those_of_its_inlined_operations():
     called, inlined = graphs()
     slopes = jacobian(called, "y", "x")
     assert "sin" not in slopes.operations  # the Jacobian calls derivatives

@@ -355,7 +355,7 @@ def test_mouse_pull_moves_the_arm_tip_to_the_pulling_point(tab, tmp_path):
     assert tab.errors() == []
 
 
-def test_mouse_grabs_a_body_at_its_visible_point(tab, tmp_path):
+def test_mouse_grabs_a_body_at_the_surface_point_under_the_cursor(tab, tmp_path):
     system = System()
     system.add("robot", RobotPlant(planar2()), start={"tau": [0.0, 0.0]})
     open_page(tab, simulation_page(system), tmp_path)

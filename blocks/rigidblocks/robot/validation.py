@@ -225,10 +225,12 @@ def _check_string(tree: Tree, string: StringConstraint, place: str) -> None:
             raise ValueError(f"{place} connects a point of body {one} with itself")
     if not string.rheonomic and not 0.0 < float(string.length) < np.inf:  # type: ignore[arg-type]
         raise ValueError(f"the length of {place} must be positive and finite, not {string.length}")
-    if string.radius < 0.0 or (string.radius and not string.closed):
+    if string.radius < 0.0:
+        raise ValueError(f"the radius of {place} must not be negative, but is {string.radius} m")
+    if string.radius and not string.closed:
         raise ValueError(
-            f"{place} has the radius {string.radius} m; only a closed string has a radius, "
-            "which must not be negative"
+            f"{place} is open, but has the radius {string.radius} m; only a closed string can have "
+            "a radius"
         )
 
 

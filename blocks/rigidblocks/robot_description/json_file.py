@@ -648,7 +648,7 @@ def _not_negative(node: Node) -> float:
 def _drag(node: Node, model: Model | PlanarModel) -> BodyDrag:
     node.check_keys(set(BodyDrag._fields))
     if isinstance(model, PlanarModel):
-        raise node.error("needs a spatial model, not a planar one")
+        raise node.error(f"needs a spatial model; model '{model.name}' is planar")
     laws = (tuple(map(_not_negative, node[key])) for key in ("linear", "quadratic"))
     linear, quadratic = laws
     if len(linear) != 6 or len(quadratic) != 6:

@@ -133,7 +133,10 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     number, of = int(m.sensor_objid[k]), vars(sensor)
     if kind in _RANGE:
         if m.sensor_objtype[k] != _SITE or m.sensor_dim[k] != 1:
-            raise _UnsupportedSensorError("rangefinders support only the distance from a site")
+            raise _UnsupportedSensorError(
+                "a rangefinder can measure only the distance from a site; cameras and other "
+                "output data are not supported"
+            )
         link, X = _frame(m, names, _SITE, number)
         obstacles = list(_obstacles(m, names, int(m.site_bodyid[number])))
         return ParsedSensor(Sensor(**of | {"placement": X}), link, obstacles=obstacles)

@@ -185,7 +185,10 @@ class System(AttributeHints):
             raise ValueError(f"'{name}' is a block; only an FMU can be isolated")
         is_remote = isinstance(used, Fmu) and isinstance(used.path, RemoteFile)
         if isolated and is_remote:
-            raise ValueError(f"'{name}' runs in a process of its server; leave out `isolated`")
+            raise ValueError(
+                f"'{name}' is a remote FMU, which runs in a process of its server; leave out "
+                "`isolated`"
+            )
         if time_limit is not None and not (own_process or is_remote):
             raise ValueError(
                 "time_limit is only for FMUs that are isolated or run by a server, not for "
