@@ -587,7 +587,8 @@ class AdaptiveStepper:
         """Return True if the stepper first tries one RK4 step over the communication step.
 
         The inner step must cover the whole communication step (`covers_whole_step`). After a failed
-        RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps.
+        RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps. The step memory s
+        counts these steps.
         """
         if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
             return False

@@ -530,7 +530,10 @@ def _add_validation(name: str, function: Callable[..., None]) -> Callable[..., N
 
 
 def _check_arguments(where: str, function: Any) -> None:
-    """Raise TypeError if a block function has arguments other than self, t, x, u and p."""
+    """Raise TypeError if a block function has arguments other than self, t, x, u and p.
+
+    `where` names the function in the message.
+    """
     plain = inspect.Parameter.POSITIONAL_OR_KEYWORD
     first, *rest = inspect.signature(function).parameters.values()
     if first.name in ARGUMENTS:

@@ -92,7 +92,7 @@ class Composite(Block):
     def fixed_step_copy(self) -> Block:
         """Return a copy of this block with traceable RK4 steps instead of adaptive steps.
 
-        The copy has no step memory.
+        The memory vector of the copy contains no step size and no error estimate.
         """
 
     @abc.abstractmethod

@@ -247,7 +247,7 @@ class Stages:
         return z
 
     def _newton_step(self, at: Begin, rates: Rates) -> Array:
-        """Return the Newton increments of all stages (s, n)."""
+        """Return the Newton increments (s, n) of all stages of the step that begins at `at`."""
         f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
         missing = [at.h * _weighted_sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
         w = [_weighted_sum(row, missing) for row in self.data.to_modal]
@@ -257,7 +257,7 @@ class Stages:
         return np.array([_weighted_sum(row, w) for row in self.data.from_modal])
 
     def _error(self, at: Begin, y: Array) -> float:
-        """Return the error estimate of a step to the states y (n,), divided by the tolerance.
+        """Return the error estimate of a step from `at` to the states y (n,), over the tolerance.
 
         The estimate is the difference to a method of order 5, multiplied by the filter (1 - h root
         J)^-1 with the real eigenvalue `root` of the method. This filter removes modes that decay

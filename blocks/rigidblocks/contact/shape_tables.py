@@ -583,9 +583,9 @@ def start_directions() -> Array:
 def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
     """Return the triangles of the convex hull of points (n, 3), counter-clockwise from outside.
 
-    The incremental algorithm adds one point after the other. It replaces the triangles that are
-    visible from the point by triangles between the point and their boundary. Orientations are
-    exact: a determinant that rounding errors could change is computed with integers.
+    The incremental algorithm adds one point after the other. For each new point, it removes the
+    visible triangles. It then connects the point to the edges of the hole. Orientations are exact:
+    a determinant that rounding errors could change is computed with integers.
 
     Raises:
         ValueError: There are no points, a coordinate is not finite, or all points lie in one plane.

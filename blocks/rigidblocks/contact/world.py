@@ -452,7 +452,10 @@ class World:
         self._parts[name] = WorldPart(model, JointProperties.from_values(6), q, qd, single=True)
 
     def _add_base_shapes(self, name: str, robot: RobotDescription, X: Transform) -> None:
-        """Add the ground planes and the collision exclusions of a robot file to the world."""
+        """Add the ground planes and the collision exclusions of a robot file to the world.
+
+        X is the transform from world coordinates to base coordinates of the robot.
+        """
         planes = [shape for shape in robot.base_contact if isinstance(shape, Plane)]
         self.add_ground(*(plane.transform(X.inverse()) for plane in planes))
         base = [f"{name}.{base_name(robot.model)}"] * (len(planes) < len(robot.base_contact))

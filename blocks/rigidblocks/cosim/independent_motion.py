@@ -142,7 +142,8 @@ class _Motion:
     def state(self, x: Array) -> tuple[Array, Array]:
         """Return the positions q and velocities qd for the state x = (y, yd).
 
-        Newton's method computes q; the initial guess is in the tangent space at q0.
+        y are the independent coordinates and yd their velocities. Newton's method computes q. Its
+        initial guess is in the tangent space at the reference positions q0.
         """
         model, (y, yd) = self.coordinates.model, np.split(x, 2)
         guess = moved_by(model, self.q0, self.G @ (y - self.y0))

@@ -707,7 +707,10 @@ class Drive:
         return RotorMotion(x["angle"], x["rotor_speed"])
 
     def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
-        """Return the deflection, its time derivative, and its derivative by the rotor angle."""
+        """Return the deflection, its time derivative, and its derivative by the rotor angle.
+
+        s is the joint position, and sd its velocity.
+        """
         assert self.elasticity is not None
         out, slope = self.elasticity.kinematics(rotor, self.gearbox.ratio)
         return out - s, slope * rotor.speed - sd, slope

@@ -454,7 +454,7 @@ class Stiction(Law):
     state_fields: ClassVar = {"bend": Number("length", "deflection of the bristles")}
 
     def _bristle_force(self, sd: Any) -> Any:
-        """Return the bristle force while the contact sticks."""
+        """Return the bristle force while the contact sticks; sd is the velocity of the joint."""
         return -(self.K * self.bend + self.D * sd)
 
     @property

@@ -580,13 +580,19 @@ def _joints(model: Tree, fd: Mask) -> list[tuple[bool, slice]]:
 
 
 def _first_variables(model: Tree, fd: Mask) -> list[slice]:
-    """Return the slice of each forward-dynamics joint in H11; other joints have empty slices."""
+    """Return the slice of each forward-dynamics joint in H11; other joints have empty slices.
+
+    `fd` is True for forward-dynamics joints. H11 is the inertia matrix of their variables.
+    """
     sizes = [joint.nv if known else 0 for joint, known in zip(model.joint, fd, strict=True)]
     return [slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]
 
 
 def _check_inertia(model: Tree, i: int, IA: Any, S: Array, rotor: Array | None) -> None:
-    """Raise ValueError if a forward-dynamics joint moves no inertia; skip traced values."""
+    """Raise ValueError if the forward-dynamics joint i moves no inertia; skip traced values.
+
+    IA is the articulated-body inertia of body i, and S the motion subspace of the joint.
+    """
     D = S.T @ (IA @ S) + np.diag(np.zeros(S.shape[1]) if rotor is None else rotor)
     if D.dtype != object and np.all(np.isfinite(D)) and not np.all(np.linalg.eigvalsh(D) > 0):
         raise ValueError(

@@ -635,7 +635,10 @@ def _random_within(model: Model, low: Array, high: Array, rng: np.random.Generat
 
 
 def _least_squares_step(J: Array, e: Array, damping: float) -> Array:
-    """Return the result of `damped_step`, computed by least squares without J J^T."""
+    """Return the damped step dq that minimizes |e - J dq|^2 + damping^2 |dq|^2.
+
+    The function does not compute J J^T, whose condition number is the square of that of J.
+    """
     n = J.shape[1]
     rows, right = np.vstack([J, damping * np.eye(n)]), np.concatenate([e, np.zeros(n)])
     step: Array = np.linalg.lstsq(rows, right)[0]

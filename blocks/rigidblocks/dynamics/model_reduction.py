@@ -205,6 +205,7 @@ def is_along_z(joint: Joint) -> bool:
 def _locate_common_normal(X: Transform) -> tuple[float, float]:
     """Locate the common normal of the z axes of predecessor and successor (RBDA 4.3, Fig 4.9).
 
+    X is the transform from predecessor to successor coordinates.
     The first value is the angle of the normal about the z axis of the predecessor. The second value
     is the displacement of the successor origin along its own z axis to the normal.
     """
@@ -222,7 +223,7 @@ def _locate_common_normal(X: Transform) -> tuple[float, float]:
 
 
 def _remove_rounding_errors(X: Transform) -> Transform:
-    """Round elements of E near 0 and +-1, and elements of r near 0, to these values."""
+    """Round elements of X.E near 0 and +-1, and elements of X.r near 0, to these values."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(

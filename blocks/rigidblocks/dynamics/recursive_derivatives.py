@@ -118,7 +118,11 @@ def _net_forces(
 def _motion(
     model: Tree, i: int, parent: _Motion, Xup: Any, S: Array, vJ: Array, qdd: Array
 ) -> _Motion:
-    """Return the motion of body i and its derivatives from the motion of the parent."""
+    """Return the motion of body i and its derivatives from the motion of the parent.
+
+    Xup is the transform from the parent to the body. vJ = S qd is the joint velocity, and qdd
+    contains the accelerations of the joint.
+    """
     crm = model.algebra.crm
     carried_v, carried_a = Xup @ parent.v, Xup @ parent.a
     v = carried_v + vJ

@@ -124,38 +124,38 @@ class _Digest:
         # object and digest by id; the cache keeps the objects alive, so their ids stay unique
         self._made: dict[int, tuple[Any, bytes]] = dict(known or {})
 
-    def digest(self, thing: Any) -> bytes:
+    def digest(self, value: Any) -> bytes:
         """Return the digest of an object.
 
         Raises:
             _UnknownError: The object contains itself or runs code outside this package.
         """
-        known = self._made.get(id(thing))
+        known = self._made.get(id(value))
         if known is not None:
             if not known[1]:
                 raise _UnknownError  # the object contains itself
             return known[1]
-        self._made[id(thing)] = thing, b""
-        made = hashlib.sha256(b"\0".join(self._pieces(thing))).digest()
-        self._made[id(thing)] = thing, made
+        self._made[id(value)] = value, b""
+        made = hashlib.sha256(b"\0".join(self._pieces(value))).digest()
+        self._made[id(value)] = value, made
         return made
 
-    def _pieces(self, thing: Any) -> Iterator[bytes]:
-        yield f"{type(thing).__module__}.{type(thing).__qualname__}".encode()
-        if type(thing) in _PLAIN:
-            yield repr(thing).encode()
-        elif isinstance(thing, np.generic | np.ndarray):
-            yield from self._numbers(np.asarray(thing))
-        elif isinstance(thing, tuple | list | LazyTuple):
-            yield from map(self.digest, thing)
-        elif isinstance(thing, Mapping):
-            yield from map(self.digest, (one for item in thing.items() for one in item))
-        elif isinstance(thing, set | frozenset):
-            yield from sorted(map(self.digest, thing))
-        elif isinstance(thing, FunctionType | type | ModuleType):
-            yield _name(thing).encode()
+    def _pieces(self, value: Any) -> Iterator[bytes]:
+        yield f"{type(value).__module__}.{type(value).__qualname__}".encode()
+        if type(value) in _PLAIN:
+            yield repr(value).encode()
+        elif isinstance(value, np.generic | np.ndarray):
+            yield from self._numbers(np.asarray(value))
+        elif isinstance(value, tuple | list | LazyTuple):
+            yield from map(self.digest, value)
+        elif isinstance(value, Mapping):
+            yield from map(self.digest, (one for item in value.items() for one in item))
+        elif isinstance(value, set | frozenset):
+            yield from sorted(map(self.digest, value))
+        elif isinstance(value, FunctionType | type | ModuleType):
+            yield _name(value).encode()
         else:
-            yield from self._fields(thing)
+            yield from self._fields(value)
 
     def _numbers(self, array: Any) -> Iterator[bytes]:
         yield f"{array.dtype.str} {array.shape}".encode()
@@ -164,17 +164,17 @@ class _Digest:
         else:
             yield array.tobytes()
 
-    def _fields(self, thing: Any) -> Iterator[bytes]:
+    def _fields(self, value: Any) -> Iterator[bytes]:
         """Yield the class name of an object, and the name and digest of each field."""
-        cls = type(thing)
+        cls = type(value)
         yield _name(cls).encode()
-        if isinstance(thing, Block):
+        if isinstance(value, Block):
             _check_functions(cls)
-        if not _has_fields(thing):
+        if not _has_fields(value):
             raise _UnknownError
-        for name in _field_names(thing):
+        for name in _field_names(value):
             yield name.encode()
-            yield self.digest(getattr(thing, name))
+            yield self.digest(getattr(value, name))
 
 
 class _ContentDigest(_Digest):
@@ -184,33 +184,33 @@ class _ContentDigest(_Digest):
         super().__init__()
         self._entered = list[ModuleType]()  # modules in progress; modules may import each other
 
-    def digest(self, thing: Any) -> bytes:
-        known = self._made.get(id(thing))
+    def digest(self, value: Any) -> bytes:
+        known = self._made.get(id(value))
         if known is not None and not known[1]:
             return b"contains itself"
-        return super().digest(thing)
+        return super().digest(value)
 
-    def _pieces(self, thing: Any) -> Iterator[bytes]:
-        if isinstance(thing, MethodType):
-            yield from map(self.digest, (thing.__func__, thing.__self__))
-        elif isinstance(thing, FunctionType):
-            yield from self._function(thing)
-        elif isinstance(thing, type):
-            yield from self._class(thing)
-        elif isinstance(thing, ModuleType):
-            yield _library_name(thing.__name__) or _source(thing.__name__)
-        elif isinstance(thing, CodeType):
-            yield from self._code(thing)
-        elif isinstance(thing, BuiltinFunctionType | MethodWrapperType):
-            yield thing.__qualname__.encode()
-            owner = thing.__self__
+    def _pieces(self, value: Any) -> Iterator[bytes]:
+        if isinstance(value, MethodType):
+            yield from map(self.digest, (value.__func__, value.__self__))
+        elif isinstance(value, FunctionType):
+            yield from self._function(value)
+        elif isinstance(value, type):
+            yield from self._class(value)
+        elif isinstance(value, ModuleType):
+            yield _library_name(value.__name__) or _source(value.__name__)
+        elif isinstance(value, CodeType):
+            yield from self._code(value)
+        elif isinstance(value, BuiltinFunctionType | MethodWrapperType):
+            yield value.__qualname__.encode()
+            owner = value.__self__
             yield from () if isinstance(owner, ModuleType) else [self.digest(owner)]
-        elif isinstance(thing, property):
-            yield from map(self.digest, (thing.fget, thing.fset))
-        elif isinstance(thing, staticmethod | classmethod | cached_property):
-            yield self.digest(thing.func if isinstance(thing, cached_property) else thing.__func__)
+        elif isinstance(value, property):
+            yield from map(self.digest, (value.fget, value.fset))
+        elif isinstance(value, staticmethod | classmethod | cached_property):
+            yield self.digest(value.func if isinstance(value, cached_property) else value.__func__)
         else:
-            yield from super()._pieces(thing)
+            yield from super()._pieces(value)
 
     def _function(self, function: FunctionType) -> Iterator[bytes]:
         """Yield the digests of a function's code and of all values that the function reads."""
@@ -263,34 +263,34 @@ class _ContentDigest(_Digest):
                 yield name.encode()
                 yield self.digest(value)
 
-    def _fields(self, thing: Any) -> Iterator[bytes]:
-        cls = type(thing)
+    def _fields(self, value: Any) -> Iterator[bytes]:
+        cls = type(value)
         yield self.digest(cls)
-        if isinstance(thing, Block):
+        if isinstance(value, Block):
             functions = (getattr(cls, name) for name in FUNCTIONS)
             yield from (self.digest(one) for one in functions if not _is_own(one))
-        if hasattr(thing, "__wrapped__"):  # for example by functools.lru_cache
-            yield self.digest(thing.__wrapped__)
-        elif cls.__module__.partition(".")[0] == "rigidblocks" and _has_fields(thing):
-            for name in _field_names(thing):
+        if hasattr(value, "__wrapped__"):  # for example by functools.lru_cache
+            yield self.digest(value.__wrapped__)
+        elif cls.__module__.partition(".")[0] == "rigidblocks" and _has_fields(value):
+            for name in _field_names(value):
                 yield name.encode()
-                yield self.digest(getattr(thing, name, None))
-        elif not isinstance(thing, _LOCKS):
-            yield from self._pickle_content(thing)
+                yield self.digest(getattr(value, name, None))
+        elif not isinstance(value, _LOCKS):
+            yield from self._pickle_content(value)
 
-    def _pickle_content(self, thing: Any) -> Iterator[bytes]:
+    def _pickle_content(self, value: Any) -> Iterator[bytes]:
         """Yield the digests of the data that pickle stores for an object."""
         try:
-            reduced = thing.__reduce_ex__(2)
+            reduced = value.__reduce_ex__(2)
         except Exception:  # classes raise various errors if pickle fails
-            yield _HERE + str(id(thing)).encode()
+            yield _HERE + str(id(value)).encode()
             return
         if isinstance(reduced, str):
             yield reduced.encode()
             return
         make, arguments, state, items, pairs = (*reduced, None, None, None)[:5]
         if isinstance(state, dict):
-            state = {k: v for k, v in state.items() if not _is_cached(type(thing), k)}
+            state = {k: v for k, v in state.items() if not _is_cached(type(value), k)}
         for one in (make, arguments, state, list(items or ()), list(pairs or ())):
             yield self.digest(one)
 
@@ -380,39 +380,39 @@ def _source(module: str) -> bytes:
         return module.encode()
 
 
-def _has_fields(thing: Any) -> bool:
-    return is_dataclass(thing) or hasattr(thing, "__dict__")
+def _has_fields(value: Any) -> bool:
+    return is_dataclass(value) or hasattr(value, "__dict__")
 
 
-def _field_names(thing: Any) -> list[str]:
+def _field_names(value: Any) -> list[str]:
     """Return the field names of an object of this package."""
-    if is_dataclass(thing):
-        return [field.name for field in fields(thing)]
-    return sorted(name for name in vars(thing) if not _is_cached(type(thing), name))
+    if is_dataclass(value):
+        return [field.name for field in fields(value)]
+    return sorted(name for name in vars(value) if not _is_cached(type(value), name))
 
 
 def _is_cached(cls: type, name: str) -> bool:
     return isinstance(getattr(cls, name, None), cached_property)
 
 
-def _name(thing: Any) -> str:
+def _name(value: Any) -> str:
     """Return the full name of a class, function or module of this package.
 
     Raises:
         _UnknownError: The object belongs to another package, or its name refers to another object.
     """
-    if isinstance(thing, ModuleType):
-        if thing.__name__.partition(".")[0] != "rigidblocks":
+    if isinstance(value, ModuleType):
+        if value.__name__.partition(".")[0] != "rigidblocks":
             raise _UnknownError
-        return thing.__name__
-    found: Any = sys.modules.get(thing.__module__)
-    if thing.__module__.partition(".")[0] != "rigidblocks":
+        return value.__name__
+    found: Any = sys.modules.get(value.__module__)
+    if value.__module__.partition(".")[0] != "rigidblocks":
         raise _UnknownError
-    for name in thing.__qualname__.split("."):
+    for name in value.__qualname__.split("."):
         found = getattr(found, name, None)
-    if found is not thing:
+    if found is not value:
         raise _UnknownError
-    return f"{thing.__module__}.{thing.__qualname__}"
+    return f"{value.__module__}.{value.__qualname__}"
 
 
 def _check_functions(cls: type) -> None:

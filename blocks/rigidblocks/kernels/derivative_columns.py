@@ -234,11 +234,13 @@ def coriolis(I: RigidInertia, v: Array) -> Array:
 
 
 def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
-    """Return the derivatives of the force on a subtree, F = I^c da + 2 B^c dv (6, nv).
+    """Return the derivative of the force on a subtree, dF = I^c da + 2 B^c dv (6, nv).
 
-    X = [2 dw; da] (9, nv) contains the changes of motion. I is the composite inertia I^c. B1 and
-    the linear momentum P define B^c. dw is the angular component of dv. The linear component has no
-    effect on B^c dv.
+        B^c dv = [B1 dw; dw x P]
+
+    I is the composite inertia I^c, and P (3,) is the linear momentum of the subtree. B1 (3, 3) is
+    the sum of `coriolis` over the bodies. X = [2 dw; da] (9, nv) contains the changes of motion;
+    dw is the angular component of dv.
     """
     dw, da = X[:3], X[3:]
     F: Array = I @ da + np.concatenate([B1 @ dw, cross(dw, P)])
@@ -249,7 +251,8 @@ def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
     """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
 
     R . X is the change of the joint force due to a change of motion X = [2 dw; da]. R contains only
-    the rows of B^T S that multiply dw. The arguments are as in `_force`.
+    the rows of B^T S that multiply dw. I is the composite inertia I^c, S the motion subspace, and P
+    (3,) the linear momentum. B1 (3, 3) is the angular part of B^c: B^c dv = [B1 dw; dw x P].
     """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
 
@@ -465,7 +468,8 @@ def _second_derivative_terms(
 
         dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
 
-    Here I^c S = [n; l], and Z is the matrix of the angular component.
+    Here I^c S = [n; l], and Z is the matrix of the angular component. B1 (3, 3) is the angular part
+    of B^c, P (3,) the linear momentum of the subtree, and V the linear component of dv.
     """
     dv = np.vstack([0.5 * X[:3], V])
     Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]
@@ -489,8 +493,8 @@ def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
 def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Array) -> Array:
     """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv.
 
-    [B I] maps X = [2 dw; da] to the force F = [B I] X (`_force`). The equations are in
-    `_second_derivative_terms`.
+    [B I] maps X = [2 dw; da] to the force F = [B I] X. B1 (3, 3) is the angular part of B, and P
+    (3,) the linear momentum. The equations are in `_second_derivative_terms`.
     """
     w, sO = S[:3], S[3:]
     W, U, h = skew(w), skew(sO), skew(I.h)

@@ -394,7 +394,12 @@ def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> 
 
 
 def _perturbed_end(state: Array, change: Array) -> tuple[Factor, Array, Array]:
-    """Return pose, velocity and acceleration of an end after an infinitesimal change."""
+    """Return pose, velocity and acceleration of a free body after an infinitesimal change.
+
+    `state` (24,) contains the rotation matrix E, the position r, the velocity and the acceleration
+    of the body. `change` (18,) contains the displacement, twice the change of the angular velocity,
+    and the changes of the acceleration and of the linear velocity.
+    """
     E, r, v, a = state[:9].reshape(3, 3), state[9:12], state[12:18], state[18:]
     xi, da = change[:6], change[9:15]
     dv = np.concatenate([0.5 * change[6:9], change[15:]])

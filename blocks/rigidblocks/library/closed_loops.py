@@ -356,8 +356,8 @@ class ClosedLoopPlant(JointPlant):
     def _closing_velocity(self, q0: Array, qd0: Array) -> Array:
         """Return initial velocities (nv,) that satisfy the loop constraints and gear constraints.
 
-        If qd0 satisfies the constraints, the result is qd0. Otherwise it is the nearest consistent
-        velocity.
+        If the start velocities qd0 satisfy the constraints at the start positions q0, the result is
+        qd0. Otherwise it is the nearest consistent velocity.
         """
         model = self.model.at(0.0)
         given = self._elements.start_transmissions

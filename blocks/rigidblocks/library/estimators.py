@@ -171,54 +171,60 @@ class KalmanFilter(Block):
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         estimate = self._estimate(x)
-        inputs, rest = self._flat(self.plant.inputs, u), self._rest(p)
+        inputs, fixed_parameters = self._flat(self.plant.inputs, u), self._fixed_parameters(p)
         P = x.covariance
         if self.plant.sampled:
-            estimate, P = self._first_prediction(t, estimate, P, inputs, rest)
-        now, P = self._constrain(t, estimate, P, inputs, rest)
+            estimate, P = self._first_prediction(t, estimate, P, inputs, fixed_parameters)
+        now, P = self._constrain(t, estimate, P, inputs, fixed_parameters)
         past = []
         y = None
         for port in self._clones:  # before the first sample, delayed outputs have their first value
             if y is None:
-                y = self._model.outputs(t, self._plant_part(now), inputs, rest)
+                y = self._model.outputs(t, self._plant_part(now), inputs, fixed_parameters)
             own = y[self._places[port.name.removesuffix("_past")]]
             past += [own] * port.shape[0]
         count = len(self._flat_ports)
         now = np.concatenate([now[:count], *past])
-        return self._correct(t, now, P, u, inputs, rest, p)
+        return self._correct(t, now, P, u, inputs, fixed_parameters, p)
 
     def update(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        rest, previous = self._rest(p), self._last(x)
+        fixed_parameters, previous = self._fixed_parameters(p), self._last(x)
         estimate, P, T = self._estimate(x), x.covariance, self.sample_time
         inputs = self._flat(self.plant.inputs, u)
         held = inputs if self.plant.sampled or self.input_hold == "new" else previous
-        now, P = self._prediction(t, estimate, P, held, previous, rest)
+        now, P = self._prediction(t, estimate, P, held, previous, fixed_parameters)
         P = symmetric(P + np.diag(self._process_variances(p) * T))
-        now, P = self._constrain(t, now, P, held, rest)
-        return self._correct(t, now, P, u, inputs, rest, p)
+        now, P = self._constrain(t, now, P, held, fixed_parameters)
+        return self._correct(t, now, P, u, inputs, fixed_parameters, p)
 
     def _first_prediction(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array]:
         """Return the estimate and its covariance P after the initialization of a sampled plant.
 
-        `rest` contains the parameters of the plant that are not estimated.
+        `fixed_parameters` are the parameters of the plant that the filter does not estimate.
         """
         raise NotImplementedError
 
     def _prediction(
-        self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
+        self,
+        t: Any,
+        estimate: Array,
+        P: Array,
+        held: Array,
+        previous: Array,
+        fixed_parameters: Array,
     ) -> tuple[Array, Array]:
         """Predict the estimate and its covariance P over one sample time, without process noise.
 
         t is the time at the end of the sample time. During the sample time, the plant holds the
-        inputs `held`. `previous` are the inputs at its start, for delayed outputs. `rest` contains
-        the parameters of the plant that are not estimated.
+        inputs `held`. `previous` are the inputs at its start, for delayed outputs.
+        `fixed_parameters` contains the parameters of the plant that are not estimated.
         """
         raise NotImplementedError
 
     def _output_distribution(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array, Array]:
         """Return the mean (m,) of the outputs, the cross-covariance (n, m) and covariance (m, m).
 
@@ -254,7 +260,7 @@ class KalmanFilter(Block):
         names = (f"{port.name}_last" for port in self.plant.inputs)
         return np.concatenate([np.zeros(0), *(np.ravel(getattr(x, name)) for name in names)])
 
-    def _rest(self, p: Record) -> Array:
+    def _fixed_parameters(self, p: Record) -> Array:
         names = (
             port.name
             for port in self.plant.parameters
@@ -302,28 +308,35 @@ class KalmanFilter(Block):
         return values
 
     def _constrain(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array]:
         """Project the estimate and the covariance P onto the constraints of the plant."""
         if not self._model.has_projection:
             return estimate, P
         own = self._plant_part(estimate)
-        J = self._model.projection_jacobian(t, own, inputs, rest)
-        after = self._model.projection(t, own, inputs, rest)
+        J = self._model.projection_jacobian(t, own, inputs, fixed_parameters)
+        after = self._model.projection(t, own, inputs, fixed_parameters)
         Pi = self._transition_matrix(J)
         return np.concatenate([after, estimate[len(after) :]]), symmetric(Pi @ P @ Pi.T)
 
     def _correct(
-        self, t: Any, estimate: Array, P: Array, u: Record, inputs: Array, rest: Array, p: Record
+        self,
+        t: Any,
+        estimate: Array,
+        P: Array,
+        u: Record,
+        inputs: Array,
+        fixed_parameters: Array,
+        p: Record,
     ) -> Values:
         """Correct the estimate by the measurements in u, and return the sampled states."""
-        expected, C, S = self._output_distribution(t, estimate, P, inputs, rest)
+        expected, C, S = self._output_distribution(t, estimate, P, inputs, fixed_parameters)
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
         sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]
         dx, P, innovation = correct_distribution(
             P, C, S, np.concatenate(measured) - expected, np.concatenate(sigma), self.gate
         )
-        estimate, P = self._constrain(t, estimate + dx, P, inputs, rest)
+        estimate, P = self._constrain(t, estimate + dx, P, inputs, fixed_parameters)
         return self._values(estimate, P, innovation, u)
 
     def _values(self, estimate: Array, P: Array, innovation: Array, u: Record) -> Values:
@@ -395,25 +408,39 @@ class ExtendedKalmanFilter(KalmanFilter):
     """
 
     def _first_prediction(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array]:
         own = self._plant_part(estimate)
-        after = self._model.first_states(t, own, inputs, rest)
-        F = self._transition_matrix(self._model.first_states_jacobian(t, own, inputs, rest))
+        after = self._model.first_states(t, own, inputs, fixed_parameters)
+        F = self._transition_matrix(
+            self._model.first_states_jacobian(t, own, inputs, fixed_parameters)
+        )
         return np.concatenate([after, estimate[len(after) :]]), symmetric(F @ P @ F.T)
 
     def _prediction(
-        self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
+        self,
+        t: Any,
+        estimate: Array,
+        P: Array,
+        held: Array,
+        previous: Array,
+        fixed_parameters: Array,
     ) -> tuple[Array, Array]:
         T, own = self.sample_time, self._plant_part(estimate)
         begin = t - T
         start = t if self.plant.sampled else begin
-        after = self._model.transition(start, own, held, rest, T)
+        after = self._model.transition(start, own, held, fixed_parameters, T)
         now = np.concatenate([after, estimate[len(after) :]])
-        F = self._transition_matrix(self._model.transition_jacobian(start, own, held, rest, T))
+        F = self._transition_matrix(
+            self._model.transition_jacobian(start, own, held, fixed_parameters, T)
+        )
         if self._clones:
-            now = self._shift(now, estimate, self._model.outputs(begin, own, previous, rest))
-            F = self._shift_rows(F, self._model.output_jacobian(begin, own, previous, rest))
+            now = self._shift(
+                now, estimate, self._model.outputs(begin, own, previous, fixed_parameters)
+            )
+            F = self._shift_rows(
+                F, self._model.output_jacobian(begin, own, previous, fixed_parameters)
+            )
         return now, F @ P @ F.T
 
     def _shift_rows(self, F: Array, H: Array) -> Array:
@@ -432,10 +459,10 @@ class ExtendedKalmanFilter(KalmanFilter):
         return F
 
     def _output_distribution(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array, Array]:
         own = self._plant_part(estimate)
-        rows = self._model.output_jacobian(t, own, inputs, rest)
+        rows = self._model.output_jacobian(t, own, inputs, fixed_parameters)
         H = np.zeros((len(rows), self._size)).astype(rows.dtype)
         H[:, : rows.shape[1]] = rows
         k = len(self._flat_ports)
@@ -445,7 +472,7 @@ class ExtendedKalmanFilter(KalmanFilter):
             H[place] = 0.0
             H[place, k - size : k] = np.eye(size)
         C = P @ H.T
-        expected = self._delay(self._model.outputs(t, own, inputs, rest), estimate)
+        expected = self._delay(self._model.outputs(t, own, inputs, fixed_parameters), estimate)
         return expected, C, symmetric(H @ C)
 
 
@@ -625,8 +652,8 @@ class _TracedPlant:
     """Functions of a plant and their exact Jacobians, which accept numbers and traced values.
 
     The vector X contains the states of the plant, and then the parameters `estimated`. The vector
-    `rest` contains the other parameters. If `has_calls` is true, traces of an estimator call the
-    functions of the plant instead of repeating their operations.
+    `fixed_parameters` contains the other parameters. If `has_calls` is true, traces of an estimator
+    call the functions of the plant instead of repeating their operations.
     """
 
     plant: Block
@@ -650,12 +677,16 @@ class _TracedPlant:
     def _count(self) -> int:
         return int(self._memory.z.stop - self._memory.x.start)
 
-    def _vector(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the memory vector of the plant for the time t, X, the inputs u and `rest`."""
+    def _vector(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
+        """Return the memory vector of the plant at the time t with the inputs u.
+
+        X contains the states and the estimated parameters. `fixed_parameters` contains the other
+        parameters.
+        """
         parts, i, k = [], self._count, 0
         for port in self._memory.parameters:
             if port.name not in self.estimated:
-                parts.append(rest[k : k + port.size])
+                parts.append(fixed_parameters[k : k + port.size])
                 k += port.size
                 continue
             before = (p for p in self.estimated[: self.estimated.index(port.name)])
@@ -675,7 +706,7 @@ class _TracedPlant:
             "t": (),
             "X": (self._count + extra,),
             "u": (memory.u.stop - memory.u.start,),
-            "rest": (sum(sizes.values()) - extra,),
+            "fixed_parameters": (sum(sizes.values()) - extra,),
         }
         return trace(name, lambda *values: {"out": function(self._vector(*values))}, shapes)
 
@@ -701,30 +732,33 @@ class _TracedPlant:
         """Cached Jacobians of plant functions with respect to X, by function name."""
         return {}
 
-    def _jacobian(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
+    def _jacobian(self, name: str, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         from rigidblocks.tracing.trace import jacobian
 
         if name not in self._slopes:
             self._slopes[name] = jacobian(self._graphs[name], "out", "X")
-        return self._call(self._slopes[name], t, X, u, rest)
+        return self._call(self._slopes[name], t, X, u, fixed_parameters)
 
-    def _value(self, name: str, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        return self._call(self._graphs[name], t, X, u, rest)
+    def _value(self, name: str, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
+        return self._call(self._graphs[name], t, X, u, fixed_parameters)
 
-    def _call(self, graph: Graph, t: Any, X: Array, u: Array, rest: Array) -> Array:
+    def _call(self, graph: Graph, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         (shape,) = graph.outputs.values()
         evaluate = graph.call if self.has_calls else graph
-        return evaluate(np.concatenate([np.atleast_1d(t), X, u, rest])).reshape(shape)
+        return evaluate(np.concatenate([np.atleast_1d(t), X, u, fixed_parameters])).reshape(shape)
 
-    def transition(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
-        """Return the states after a step T [s]; for a continuous plant, an RK4 step."""
+    def transition(self, t: Any, X: Array, u: Array, fixed_parameters: Array, T: float) -> Array:
+        """Return the states after a step T [s]; for a continuous plant, an RK4 step.
+
+        X contains the states at the start of the step and the estimated parameters.
+        """
         if self.plant.sampled:
-            return self._value("step", t, X, u, rest)
+            return self._value("step", t, X, u, fixed_parameters)
         n = self._count
         tail = X[n:]
 
         def rates(time: Any, x: Array) -> Array:
-            return self._value("step", time, np.concatenate([x, tail]), u, rest)
+            return self._value("step", time, np.concatenate([x, tail]), u, fixed_parameters)
 
         x = X[:n]
         k1 = rates(t, x)
@@ -734,14 +768,16 @@ class _TracedPlant:
         after: Array = x + T / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
         return after
 
-    def transition_jacobian(self, t: Any, X: Array, u: Array, rest: Array, T: float) -> Array:
+    def transition_jacobian(
+        self, t: Any, X: Array, u: Array, fixed_parameters: Array, T: float
+    ) -> Array:
         """Return the Jacobian of the states after a step T [s] with respect to X.
 
         For a continuous plant, the Jacobian is the series of exp(A T) up to (A T)^4 / 24, with A =
         df/dX at X. For a linear plant, this is the exact Jacobian of the RK4 step.
         """
         n = self._count
-        A = self._jacobian("step", t, X, u, rest)
+        A = self._jacobian("step", t, X, u, fixed_parameters)
         if self.plant.sampled:
             return A
         Z = T * A
@@ -751,29 +787,32 @@ class _TracedPlant:
             S = one + Z[:, :n] @ S / k + _tail(Z, n) / k
         return one + Z[:, :n] @ S + _tail(Z, n)
 
-    def first_states(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the sampled states of the plant after its initialization."""
-        return self._value("initial", t, X, u, rest)
+    def first_states(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
+        """Return the sampled states of the plant after its initialization.
 
-    def first_states_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+        X contains the start values of the states and the estimated parameters.
+        """
+        return self._value("initial", t, X, u, fixed_parameters)
+
+    def first_states_jacobian(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         """Return the Jacobian of the sampled states after initialization with respect to X."""
-        return self._jacobian("initial", t, X, u, rest)
+        return self._jacobian("initial", t, X, u, fixed_parameters)
 
-    def outputs(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the measured outputs."""
-        return self._value("outputs", t, X, u, rest)
+    def outputs(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
+        """Return the measured outputs for X, the states and the estimated parameters."""
+        return self._value("outputs", t, X, u, fixed_parameters)
 
-    def output_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+    def output_jacobian(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         """Return the Jacobian of the measured outputs with respect to X."""
-        return self._jacobian("outputs", t, X, u, rest)
+        return self._jacobian("outputs", t, X, u, fixed_parameters)
 
-    def projection(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
-        """Return the projected states."""
-        return self._value("project", t, X, u, rest)
+    def projection(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
+        """Return the projected states for X, the states and the estimated parameters."""
+        return self._value("project", t, X, u, fixed_parameters)
 
-    def projection_jacobian(self, t: Any, X: Array, u: Array, rest: Array) -> Array:
+    def projection_jacobian(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         """Return the Jacobian of the projected states with respect to X."""
-        return self._jacobian("project", t, X, u, rest)
+        return self._jacobian("project", t, X, u, fixed_parameters)
 
 
 def _tail(Z: Array, n: int) -> Array:

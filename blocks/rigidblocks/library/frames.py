@@ -96,9 +96,9 @@ class FrameKinematics(Block):
     - `v_tool` (3,), the velocity of the frame origin [m/s];
     - `w_tool` (3,), the angular velocity of the frame [rad/s].
 
-    `accelerations` adds the input qdd and two outputs. `a_tool` (3,) is the acceleration of the
-    frame origin [m/s^2], which is the second time derivative of p_tool without gravity.
-    `alpha_tool` (3,) is the angular acceleration of the frame [rad/s^2].
+    `accelerations` adds the input qdd and two outputs. `a_tool` (3,) is the second time derivative
+    of p_tool [m/s^2], not the specific force that an accelerometer measures. `alpha_tool` (3,) is
+    the angular acceleration of the frame [rad/s^2].
     """
 
     model: Model

@@ -266,7 +266,7 @@ def _batch_normalization(call: Call) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Return the matrix product, with loops in C for large constant matrices."""
+    """Return the matrix product a b, with loops in C for large constant matrices."""
     if is_traced(a) and not is_traced(b) and np.ndim(b) == 2:
         rows = [matrix_product(b.T, row) for row in np.reshape(a, (-1, np.shape(a)[-1]))]
         return np.reshape(np.array(rows, dtype=object), (*np.shape(a)[:-1], np.shape(b)[1]))

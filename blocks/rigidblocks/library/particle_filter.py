@@ -275,25 +275,32 @@ static inline void {function}(const double *state, {given}, double *out)
         size -= sum(port.size for port in self._states if port.name in self.parameters_to_estimate)
 
         def flat(t: Any, draw: Any, x: Array, u: Array, last: Array, c: Array) -> Values:
-            rest, noise = c[:size], c[size:-1]
-            return {"out": function(t, draw, x, u[:-1], last[:-1], rest, noise)}
+            fixed_parameters, noise = c[:size], c[size:-1]
+            return {"out": function(t, draw, x, u[:-1], last[:-1], fixed_parameters, noise)}
 
         return trace(name, flat, shapes)
 
     def _start(
-        self, t: Any, draw: Any, x: Array, u: Array, last: Array, rest: Array, noise: Array
+        self,
+        t: Any,
+        draw: Any,
+        x: Array,
+        u: Array,
+        last: Array,
+        fixed_parameters: Array,
+        noise: Array,
     ) -> Array:
         """Return a random start value of a particle."""
         del last, noise
         sigma = np.concatenate([deviations(self, "deviation", port) for port in self._states])
         own = x[: len(sigma)] + np.array([self._normal(draw, j, s) for j, s in enumerate(sigma)])
         if self.plant.sampled:
-            after = self._model.first_states(t, own, u, rest)
+            after = self._model.first_states(t, own, u, fixed_parameters)
             own = np.concatenate([after, own[len(after) :]])
-        own = self._project(t, own, u, rest)
+        own = self._project(t, own, u, fixed_parameters)
         if not self._clones:
             return own
-        y = self._model.outputs(t, own, u, rest)
+        y = self._model.outputs(t, own, u, fixed_parameters)
         past = [
             np.tile(y[self._places[port.name.removesuffix("_past")]], port.shape[0])
             for port in self._clones
@@ -301,13 +308,20 @@ static inline void {function}(const double *state, {given}, double *out)
         return np.concatenate([own, *past])
 
     def _move(
-        self, t: Any, draw: Any, x: Array, u: Array, last: Array, rest: Array, noise: Array
+        self,
+        t: Any,
+        draw: Any,
+        x: Array,
+        u: Array,
+        last: Array,
+        fixed_parameters: Array,
+        noise: Array,
     ) -> Array:
         """Return a particle after a sample with random process noise."""
         T, model, own = self.sample_time, self._model, self._plant_part(x)
         held = u if self.plant.sampled or self.input_hold == "new" else last
         start = t if self.plant.sampled else t - T
-        after = model.transition(start, own, held, rest, T)
+        after = model.transition(start, own, held, fixed_parameters, T)
         now, k, j = np.concatenate([after, own[len(after) :]]), 0, 0
         for port in self._states:
             if port.name in self.process_noise:
@@ -315,30 +329,51 @@ static inline void {function}(const double *state, {given}, double *out)
                     now[j + i] = now[j + i] + self._normal(draw, j + i, np.sqrt(T) * noise[k + i])
                 k += port.size
             j += port.size
-        now = np.concatenate([self._project(t, now, held, rest), x[len(own) :]])
+        now = np.concatenate([self._project(t, now, held, fixed_parameters), x[len(own) :]])
         if self._clones:
-            now = self._shift(now, x, model.outputs(t - T, own, last, rest))
+            now = self._shift(now, x, model.outputs(t - T, own, last, fixed_parameters))
         return now
 
     def _outputs(
-        self, t: Any, draw: Any, x: Array, u: Array, last: Array, rest: Array, noise: Array
+        self,
+        t: Any,
+        draw: Any,
+        x: Array,
+        u: Array,
+        last: Array,
+        fixed_parameters: Array,
+        noise: Array,
     ) -> Array:
         """Return the measured outputs (m,) of a particle, or their past values if delayed."""
         del draw, last, noise
-        return self._delay(self._model.outputs(t, self._plant_part(x), u, rest), x)
+        return self._delay(self._model.outputs(t, self._plant_part(x), u, fixed_parameters), x)
 
     def _mean(
-        self, t: Any, draw: Any, x: Array, u: Array, last: Array, rest: Array, noise: Array
+        self,
+        t: Any,
+        draw: Any,
+        x: Array,
+        u: Array,
+        last: Array,
+        fixed_parameters: Array,
+        noise: Array,
     ) -> Array:
         """Return the mean of the particles, projected onto the constraints of the plant."""
         del draw, last, noise
-        return self._project(t, self._plant_part(x), u, rest)
+        return self._project(t, self._plant_part(x), u, fixed_parameters)
 
     def _point(
-        self, t: Any, draw: Any, x: Array, u: Array, last: Array, rest: Array, noise: Array
+        self,
+        t: Any,
+        draw: Any,
+        x: Array,
+        u: Array,
+        last: Array,
+        fixed_parameters: Array,
+        noise: Array,
     ) -> Array:
         """Return the random number in (0, 1) for systematic resampling."""
-        del t, x, u, last, rest, noise
+        del t, x, u, last, fixed_parameters, noise
         return np.array([noise_word(self.seed, draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
@@ -371,10 +406,10 @@ static inline void {function}(const double *state, {given}, double *out)
 
         return trace("normal", normal, {"draw": ()})
 
-    def _project(self, t: Any, own: Array, u: Array, rest: Array) -> Array:
+    def _project(self, t: Any, own: Array, u: Array, fixed_parameters: Array) -> Array:
         if not self._model.has_projection:
             return own
-        after = self._model.projection(t, own, u, rest)
+        after = self._model.projection(t, own, u, fixed_parameters)
         return np.concatenate([after, own[len(after) :]])
 
     # --- functions ---

@@ -637,8 +637,10 @@ def add_loads(
         effects: Result of `Elements.element_effects`.
         tau: Joint forces (nv,).
         f_ext: External wrenches on the bodies (nb, 6), or None.
-        joints: Number of joint forces of the floating base, which precede the forces in tau.
-        bodies: Number of massless bodies before the floating base, on which no element acts.
+        joints: Number of leading joint forces in `effects` that belong to the floating base. The
+            function omits them, because tau does not contain forces of the base.
+        bodies: Number of massless bodies that precede the base body in f_ext. The elements do not
+            act on these bodies, and `effects` does not contain them.
 
     Returns:
         Joint forces, and body wrenches or None.

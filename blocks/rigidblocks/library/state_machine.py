@@ -348,11 +348,11 @@ def _assign(
     return found
 
 
-def _interpolate(last: Any, now: Any, s: Any) -> Any:
+def _interpolate(begin: Any, end: Any, s: Any) -> Any:
     """Interpolate a signal at the fraction s of an interval; both ends may be equal infinities."""
     if isinstance(s, float) and s == 0.0:
-        return last
-    return select(now == last, now, last + s * (now - last))
+        return begin
+    return select(end == begin, end, begin + s * (end - begin))
 
 
 def first_fraction(
@@ -498,7 +498,10 @@ def _value_function(node: ast.expr, known: tuple[str, ...], where: str) -> Funct
 def _normal_form(
     node: ast.expr, is_negated: bool, known: tuple[str, ...], where: str
 ) -> list[list[Comparison]]:
-    """Return the disjunctive normal form of a guard, or if `is_negated`, of its negation."""
+    """Return the disjunctive normal form of a guard, or if `is_negated`, of its negation.
+
+    `known` lists the names that the guard may contain. `where` names the guard in error messages.
+    """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _normal_form(node.operand, not is_negated, known, where)
     if isinstance(node, ast.BoolOp):

@@ -78,38 +78,46 @@ class UnscentedKalmanFilter(KalmanFilter):
         check_sigma_point_options(self.alpha, self.beta, self.kappa, self._size)
 
     def _first_prediction(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array]:
         ends = []
-        for point in self._sigma_points(t, estimate, P, inputs, rest):
-            after = self._model.first_states(t, self._plant_part(point), inputs, rest)
+        for point in self._sigma_points(t, estimate, P, inputs, fixed_parameters):
+            after = self._model.first_states(t, self._plant_part(point), inputs, fixed_parameters)
             ends.append(np.concatenate([after, point[len(after) :]]))
         return self._moments(np.array(ends))
 
     def _prediction(
-        self, t: Any, estimate: Array, P: Array, held: Array, previous: Array, rest: Array
+        self,
+        t: Any,
+        estimate: Array,
+        P: Array,
+        held: Array,
+        previous: Array,
+        fixed_parameters: Array,
     ) -> tuple[Array, Array]:
         T, model = self.sample_time, self._model
         begin, ends = t - T, []
         start = t if self.plant.sampled else begin
-        for point in self._sigma_points(begin, estimate, P, previous, rest):
+        for point in self._sigma_points(begin, estimate, P, previous, fixed_parameters):
             own = self._plant_part(point)
-            after = model.transition(start, own, held, rest, T)
+            after = model.transition(start, own, held, fixed_parameters, T)
             if model.has_projection:
                 moved = np.concatenate([after, own[len(after) :]])
-                after = model.projection(t, moved, held, rest)
+                after = model.projection(t, moved, held, fixed_parameters)
             now = np.concatenate([after, point[len(after) :]])
             if self._clones:
-                now = self._shift(now, point, model.outputs(begin, own, previous, rest))
+                now = self._shift(now, point, model.outputs(begin, own, previous, fixed_parameters))
             ends.append(now)
         return self._moments(np.array(ends))
 
     def _output_distribution(
-        self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array, Array]:
-        points = self._sigma_points(t, estimate, P, inputs, rest)
+        points = self._sigma_points(t, estimate, P, inputs, fixed_parameters)
         outputs = [
-            self._delay(self._model.outputs(t, self._plant_part(one), inputs, rest), one)
+            self._delay(
+                self._model.outputs(t, self._plant_part(one), inputs, fixed_parameters), one
+            )
             for one in points
         ]
         Z = np.array(outputs)
@@ -121,7 +129,9 @@ class UnscentedKalmanFilter(KalmanFilter):
     def _weight(self) -> float:
         return 0.5 / (self.alpha**2 * (self._size + self.kappa))
 
-    def _sigma_points(self, t: Any, estimate: Array, P: Array, inputs: Array, rest: Array) -> Array:
+    def _sigma_points(
+        self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
+    ) -> Array:
         """Return the sigma points (2 n + 1, n), projected onto the plant constraints."""
         points = sigma_points(estimate, P, self._weight)
         if not self._model.has_projection:
@@ -129,7 +139,7 @@ class UnscentedKalmanFilter(KalmanFilter):
         projected = points.copy()
         for point in projected[1:]:
             own = self._plant_part(point)
-            after = self._model.projection(t, own, inputs, rest)
+            after = self._model.projection(t, own, inputs, fixed_parameters)
             point[: len(after)] = after
         return projected
 

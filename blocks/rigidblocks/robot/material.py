@@ -81,7 +81,7 @@ def static_friction(material: Material) -> float:
 
 
 def _series_spring_damper(a: Material, b: Material) -> tuple[float | None, float | None]:
-    """Return the combined stiffness K and damping D of two materials (`combine_materials`)."""
+    """Return the stiffness K and damping D of two materials a and b in series."""
     if a.stiffness is None or b.stiffness is None:
         one = b if a.stiffness is None else a
         return one.stiffness, one.damping

@@ -4,8 +4,8 @@ A model contains only structure and parameters, no state and no results. The alg
 a `PlanarModel`, with vectors of 3 components instead of 6. A planar wrench is [n; fx; fy]. Planar
 gravity has 2 components and is zero by default.
 
-The functions `box_inertia` to `capsule_inertia` return the inertia of a homogeneous solid about the
-origin of the body frame.
+`box_inertia`, `sphere_inertia`, `cylinder_inertia` and `capsule_inertia` return the inertia of a
+homogeneous solid about the origin of the body frame.
 """
 
 from __future__ import annotations

@@ -289,19 +289,19 @@ def group_by_body(obstacles: tuple[Obstacle, ...]) -> dict[int, RayScene]:
 # ---- tree of bounding boxes ----
 
 
-def _bounds(one: Obstacle) -> tuple[Array, Array]:
+def _bounds(obstacle: Obstacle) -> tuple[Array, Array]:
     """Return the lower and the upper corner (3,) of the bounding box of a shape [m]."""
-    low, high = _local_bounds(one)
-    E = one.placement.E
-    centre = one.placement.r + E.T @ ((low + high) / 2)
+    low, high = _local_bounds(obstacle)
+    E = obstacle.placement.E
+    centre = obstacle.placement.r + E.T @ ((low + high) / 2)
     half = np.abs(E.T) @ ((high - low) / 2)
     margin = 1e-9 * (1.0 + np.abs(centre) + half)
     return centre - half - margin, centre + half + margin
 
 
-def _local_bounds(one: Obstacle) -> tuple[Array, Array]:
-    size = one.size
-    match one.kind:
+def _local_bounds(obstacle: Obstacle) -> tuple[Array, Array]:
+    size = obstacle.size
+    match obstacle.kind:
         case "sphere":
             half = np.full(3, size[0])
         case "capsule":
@@ -374,7 +374,7 @@ _AXES = np.eye(3)
 
 
 def _dot(a: Array, b: Array) -> Any:
-    """Return the inner products of the last axes, summed in the order of the C code."""
+    """Return the inner products of vectors a and b (..., 3), summed in the order of the C code."""
     return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
 
 
@@ -424,7 +424,10 @@ def _sphere(radius: float, p: Array, d: Array) -> Hit:
 
 
 def _plane(size: Sequence[float], p: Array, d: Array) -> Hit:
-    """Intersect the plane z = 0; 0 denotes an infinite extent. A ray from below misses it."""
+    """Intersect the ray p + t d with the plane z = 0; a ray from below misses it.
+
+    size[0] and size[1] are the half extents along x and y, or 0 for an infinite extent.
+    """
     if d[2] > -_EPSILON:
         return _MISS
     t = float(-p[2] / d[2])
@@ -434,7 +437,7 @@ def _plane(size: Sequence[float], p: Array, d: Array) -> Hit:
 
 
 def _capsule(size: Sequence[float], p: Array, d: Array) -> Hit:
-    """Intersect a capsule with the radius size[0] and the half length size[1]."""
+    """Intersect the ray p + t d with a capsule of the radius size[0] and half length size[1]."""
     radius, half = size[:2]
     found = [
         (t, np.array([p[0] + t * d[0], p[1] + t * d[1], 0.0]))
@@ -450,13 +453,16 @@ def _capsule(size: Sequence[float], p: Array, d: Array) -> Hit:
 
 
 def _circle(radius: float, p: Array, d: Array) -> tuple[float, float, float]:
-    """Return a, b and c of a t^2 + 2 b t + c = 0 for a cylinder of infinite length."""
+    """Return a, b, c of a t^2 + 2 b t + c = 0 for the ray p + t d and an infinite cylinder about z.
+
+    The solutions t belong to the two points of intersection.
+    """
     x, y = p[0], p[1]
     return d[0] * d[0] + d[1] * d[1], d[0] * x + d[1] * y, x * x + y * y - radius * radius
 
 
 def _cylinder(size: Sequence[float], p: Array, d: Array) -> Hit:
-    """Intersect a cylinder with the radius size[0] and the half length size[1]."""
+    """Intersect the ray p + t d with a cylinder of the radius size[0] and half length size[1]."""
     radius, half = size[:2]
     a, b, c = _circle(radius, p, d)
     parallel = a < _EPSILON
@@ -475,7 +481,10 @@ def _cylinder(size: Sequence[float], p: Array, d: Array) -> Hit:
 
 
 def _slabs(half: Array, p: Array, d: Array) -> tuple[float, float, int, int] | None:
-    """Return the distances at which a ray enters and leaves a box, and the axes of these faces."""
+    """Return the two distances t at which the ray p + t d enters and leaves a box.
+
+    The result also contains the axes of the two faces. It is None if the line misses the box.
+    """
     scale = 1.0 / np.array([_safe(one) for one in d])
     a, b = (-half - p) * scale, (half - p) * scale
     near, far = np.minimum(a, b), np.maximum(a, b)
@@ -492,7 +501,7 @@ def _box(half: Array, p: Array, d: Array) -> Hit:
 
 
 def _nearest_triangle(corners: Array, p: Array, d: Array) -> Hit:
-    """Intersect triangles (n, 3, 3); the ray can hit both sides.
+    """Intersect the ray p + t d with triangles (n, 3, 3), which it can hit from both sides.
 
     The corners are sheared to the plane across the largest component of d. There, the signed areas
     of the edges with the ray decide whether the ray hits a triangle. Rounding can make an area
@@ -525,10 +534,10 @@ def _cross(a: Array, b: Array) -> Array:
     return np.stack([y * w - z * v, z * u - x * w, x * v - y * u], axis=-1)
 
 
-def _height_field(one: Obstacle, p: Array, d: Array) -> Hit:
-    """Intersect the surface, the four sides and the base of a height field."""
-    X, Y, top, depth = one.size
-    z = top * np.asarray(one.heights, float)
+def _height_field(obstacle: Obstacle, p: Array, d: Array) -> Hit:
+    """Intersect the ray p + t d with the surface, the sides and the base of a height field."""
+    X, Y, top, depth = obstacle.size
+    z = top * np.asarray(obstacle.heights, float)
     rows, columns = z.shape
     x = 2.0 * X / (columns - 1) * np.arange(columns) - X
     y = 2.0 * Y / (rows - 1) * np.arange(rows) - Y
@@ -538,7 +547,7 @@ def _height_field(one: Obstacle, p: Array, d: Array) -> Hit:
     hits = [_nearest_triangle(cells.reshape(-1, 3, 3), p, d)]
     half = np.array([X, Y, depth / 2])
     hits.append(_box(half, p + np.array([0.0, 0.0, depth / 2]), d))
-    hits += _sides(one.size, z, p, d)
+    hits += _sides(obstacle.size, z, p, d)
     return min(hits, key=lambda hit: hit[0])
 
 

@@ -105,7 +105,10 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
 
 
 def _check_tree_shape(nb: int, bf: float, skew: float, taper: float) -> None:
-    """Raise ValueError if the arguments of `auto_tree` are outside their ranges."""
+    """Raise ValueError if the arguments of `auto_tree` are outside their ranges.
+
+    bf is the branching factor.
+    """
     if nb < 1 or nb != int(nb):
         raise ValueError(f"the number of bodies must be an integer of at least 1, not nb = {nb}")
     if not (1 <= bf < np.inf and 0 < taper < np.inf and np.isfinite(skew)):

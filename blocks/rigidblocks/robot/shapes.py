@@ -86,7 +86,7 @@ def _half_hull(uv: Array, order: list[int], tolerance: float) -> list[int]:
 
 
 def _turn(a: Array, b: Array, c: Array) -> float:
-    """Return twice the signed area of a triangle, positive for counter-clockwise corners."""
+    """Return twice the signed area of the triangle a, b, c; positive if counter-clockwise."""
     return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
 
 
@@ -180,7 +180,7 @@ def _hat_functions(x: Any, first: float, spacing: float, count: int) -> tuple[Ar
 
 
 def _direction(r: Array, tolerance: float) -> tuple[Any, Array]:
-    """Return the lengths (...) and the unit vectors (..., 3) of vectors (..., 3).
+    """Return the lengths (...) and the unit vectors (..., 3) of the vectors r (..., 3).
 
     For a vector shorter than `tolerance`, the function returns the length `tolerance` and the
     direction z.
@@ -505,9 +505,9 @@ def _check_heights(heights: Array) -> None:
 
 
 def points_from_frame(points: Array, placement: Transform) -> Array:
-    """Return points (n, 3) of a frame in body coordinates.
+    """Transform points (n, 3) from frame coordinates to body coordinates.
 
-    `placement` is the transform from body to frame coordinates.
+    `placement` is the inverse transform, from body to frame coordinates.
     """
     placed: Array = placement.r + points @ placement.E
     return placed

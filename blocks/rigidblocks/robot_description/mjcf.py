@@ -134,7 +134,7 @@ def _geoms(m: Any, body: int) -> Iterator[int]:
 
 
 def _shape(m: Any, g: int, touches: bool) -> Shape | None:
-    """Return the shape of a geom; `touches` is True if the geom can have contacts.
+    """Return the shape of geom g; `touches` is True if the geom can have contacts.
 
     The result is None for planes, and for height fields and meshes without contacts.
     """
@@ -161,7 +161,7 @@ def _shape(m: Any, g: int, touches: bool) -> Shape | None:
 
 
 def _material(m: Any, g: int) -> Material:
-    """Return the material of a geom: sliding, torsional [m] and rolling [m] friction.
+    """Return the material of geom g: sliding, torsional [m] and rolling [m] friction.
 
     MuJoCo applies the larger `condim` of the two geoms to a contact. Sliding friction is therefore
     zero only if every `condim` of the model is 1. Torsional friction applies if the `condim` of

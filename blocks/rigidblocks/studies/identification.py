@@ -555,7 +555,11 @@ def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array
 
 
 def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
-    """Raise ValueError if the motion does not determine all base parameters."""
+    """Raise ValueError if the motion does not determine all base parameters.
+
+    G (nv, n, n) contains the normal matrix of each joint force, and `scale` (n,) the square roots
+    of the diagonal elements of their sum.
+    """
     silent = scale <= 1e-9 * scale.max(initial=0.0)
     problems = [f"{base.names[k]} does not affect the joint forces" for k in np.flatnonzero(silent)]
     if not problems:
@@ -665,7 +669,10 @@ class _Divergence:
 
     @cached_property
     def _inverses(self) -> Array:
-        """Inverses (nb, k, k) of the pseudo-inertias of phi_0."""
+        """Inverses of the pseudo-inertias of the original parameters phi_0 (field `center`).
+
+        The shape is (nb, 4, 4) for spatial models and (nb, 3, 3) for planar models.
+        """
         return np.asarray(np.linalg.inv(self._matrices(self.center)))
 
     @property
@@ -673,7 +680,10 @@ class _Divergence:
         return int(self.model.nb * len(self._basis))
 
     def _matrices(self, phi: Array) -> Array:
-        """Return the pseudo-inertias (nb, k, k) of all bodies."""
+        """Return the pseudo-inertias of all bodies for the parameters phi.
+
+        The shape is (nb, 4, 4) for spatial models and (nb, 3, 3) for planar models.
+        """
         J: Array = np.einsum(
             "ia,akl->ikl", phi[: self._bodies].reshape(self.model.nb, -1), self._basis
         )

@@ -441,7 +441,7 @@ def _elements(column: ca.SX) -> Array:
 
 
 def _element(sx: ca.SX) -> Any:
-    """Return a CasADi expression as a traced scalar, or as a float if it is constant."""
+    """Return a CasADi expression `sx` as a traced scalar, or as a float if it is constant."""
     return float(sx) if sx.is_constant() else Traced(sx)
 
 
@@ -449,7 +449,7 @@ _SCALARS = (Traced, float, Real)  # the most frequent type first
 
 
 def _apply(code: int, a: Any, b: Any) -> Any:
-    """Apply the CasADi operation `code` to two scalars, at least one of them traced."""
+    """Apply the CasADi operation `code` to the scalars a and b, at least one of them traced."""
     if isinstance(a, _SCALARS) and isinstance(b, _SCALARS):
         # SX.binary is five times as fast as CasADi's operators, which search all operand types
         return _element(ca.SX.binary(code, _sx(a), _sx(b)))

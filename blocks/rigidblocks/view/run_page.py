@@ -348,10 +348,10 @@ class _Answer(BaseHTTPRequestHandler):
             self.send_error(HTTPStatus.NOT_FOUND)
 
     def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
-        """Do not log requests."""
+        """Suppress the request log of the HTTP server."""
 
-    def log_error(self, *what: Any) -> None:
-        """Do not log errors."""
+    def log_error(self, *args: Any) -> None:
+        """Suppress the error log of the HTTP server."""
 
     def _head(self, kind: str) -> None:
         self.send_response(HTTPStatus.OK)

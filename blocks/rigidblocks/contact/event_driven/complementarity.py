@@ -429,9 +429,10 @@ def frictional_complementarity(
 def _solve_pyramids(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
     """Solve the problem with friction pyramids; return lam (n + 2k,), or None on failure.
 
-    The initial active set contains the contacts with a force in the solution without friction. The
-    function adds contacts with negative separation velocity until all separation velocities are
-    nonnegative.
+    The problem is w = M lam + d with the friction limits mu lam_z + c
+    (`frictional_complementarity`). The initial active set contains the contacts with a force in the
+    solution without friction. The function adds contacts with negative separation velocity until
+    all separation velocities are nonnegative.
     """
     problem, k, n = _unit_problem(M, d, mu, c), len(mu), len(d) - 2 * len(mu)
     basis = _smooth_basis(problem)
@@ -490,7 +491,7 @@ class _UnitProblem(NamedTuple):
 
 
 def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
-    """Scale the contact problem w = M lam + d and its friction limits."""
+    """Scale the contact problem w = M lam + d and its friction limits mu lam_z + c."""
     k, n = len(mu), len(d) - 2 * len(mu)
     scale = unit_scale(M)
     scale[n:] = np.repeat(

@@ -334,9 +334,10 @@ def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
 
 
 def _loaded_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
-    """Return the margins of the loaded contact i (see `margin`).
+    """Return the margins of the loaded contact i on the surfaces `here`.
 
-    The margins are the normal force, and either mu z - |t| (sticking) or the sliding velocity.
+    The margins are the normal force z, and either mu z - |t| (sticking) or the sliding velocity. t
+    is the friction force. The margins become negative when the contact mode ends.
     """
     z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
     margins = [z + 2 * RELATIVE_TOLERANCE * phase.force]

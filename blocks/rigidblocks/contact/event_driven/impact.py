@@ -178,8 +178,8 @@ def collision_with_friction(
 def _cone_impulse(M: Array, w: Array, e: Any, mu: Any) -> Array:
     """Return the impulse (z, x, y) of a collision with friction at one point.
 
-    M (3, 3) maps impulses to velocity changes, and e is the coefficient of restitution. w (3,) is
-    the relative velocity of the bodies before the collision.
+    M (3, 3) maps impulses to velocity changes. e is the coefficient of restitution, and mu the
+    coefficient of friction. w (3,) is the relative velocity of the bodies before the collision.
     """
     stick, arrest = (positive_solution(M, -w * np.array([1.0 + r, 1.0, 1.0])) for r in (e, 0.0))
     if isinstance(mu, float) and np.isinf(mu):
@@ -304,8 +304,9 @@ def impact_impulse(
 def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
     """Return the impulse of Newton's law of restitution: separation at -e w_z or faster.
 
-    w_z is the normal velocity before the impact. If this law has no solution, the result is the
-    impulse `plastic`.
+    w are the contact velocities before the impact, w_z the normal ones, and M maps impulses to
+    velocity changes. mu and e (n,) are the coefficients of friction and restitution. If this law
+    has no solution, the result is the impulse `plastic`.
     """
     n = len(e)
     # lam and w+ + e w_z are complementary, so contacts separate at least at -e w_z
@@ -316,7 +317,9 @@ def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve
 def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
     """Return the Poisson impulse: the plastic impulse plus e times its normal components.
 
-    If contacts would still approach, the function adds the impulse that prevents the approach.
+    If contacts would still approach, the function adds the impulse that prevents the approach. w
+    are the contact velocities before the impact, and M maps impulses to velocity changes. mu and e
+    (n,) are the coefficients of friction and restitution.
     """
     again = np.concatenate([e * plastic[: len(e)], np.zeros(len(w) - len(e))])
     both = plastic + again
@@ -326,7 +329,8 @@ def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solv
 def _feasible_or_plastic(M: Array, w: Array, lam: Array, plastic: Array, n: int) -> Array:
     """Return the impulse lam if no contact approaches after it, otherwise the impulse `plastic`.
 
-    w are the contact velocities before the impulse, and n is the number of contacts.
+    w are the contact velocities before the impulse, M maps impulses to velocity changes, and n is
+    the number of contacts.
 
     The tolerance is 1e-3 of the velocities; it was found by trial.
     """
@@ -489,9 +493,9 @@ def contact_step(
 def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:
     """Scale the impulse lam so that only the penetration correction does positive work.
 
-    d (n + 2k,) are the contact velocities for lam = 0, and u (n,) the lower bounds of the
-    separation velocities. `parting` (n,) are the separation velocities of the penetration
-    correction.
+    M maps impulses to changes of the contact velocities. d (n + 2k,) are the contact velocities for
+    lam = 0, and u (n,) the lower bounds of the separation velocities. `parting` (n,) are the
+    separation velocities of the penetration correction.
     """
     lam = workless_impulse(M, _relative_velocity(d, maximum(u, 0.0)), lam)
     return passive_impulse(M, _relative_velocity(d, parting), np.zeros(len(d)), lam)

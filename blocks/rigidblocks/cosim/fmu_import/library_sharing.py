@@ -183,9 +183,10 @@ def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) ->
 
 
 def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Run and reset an instance for each part; return the outputs of the runs after the reset.
+    """Return the outputs of two instances in their second run, after a reset.
 
-    The run before the reset has the start values of the other part.
+    The second run of an instance has the start values of one part, and the first run has the start
+    values of the other part. `times` contains the start time and the communication step [s].
     """
     found = []
     for part, other in (parts, parts[::-1]):

@@ -515,7 +515,10 @@ def _is_sampler(part: Part) -> bool:
 
 
 def _is_sampled(wiring: Wiring, group: frozenset[str]) -> bool:
-    """Return True if a loop has sampled parts, and all sampled parts have one sample time."""
+    """Return True if a loop contains sampled parts, and they share the same sample time.
+
+    `group` contains the names of the parts in the loop.
+    """
     blocks = [wiring.parts[name].component for name in group]
     return len({getattr(block, "sample_time", None) for block in blocks} - {None}) == 1
 

@@ -1,4 +1,4 @@
-"""Directed graphs of parts and ports: reachability, strongly connected components, orders.
+"""Directed graphs of parts and ports: reachability, components and topological order.
 
 A graph maps each node to the nodes that it reads.
 """

@@ -139,7 +139,10 @@ def zeros(A: Array, B: Array, C: Array, D: Array) -> Array:
 def _remove_infinite_zeros(
     A: Array, B: Array, C: Array, D: Array, tolerance: float
 ) -> tuple[Array, Array, Array, Array]:
-    """Return a system with unchanged finite zeros and a matrix D of full row rank."""
+    """Return a system (A, B, C, D) with unchanged finite zeros and a matrix D of full row rank.
+
+    Singular values up to `tolerance` count as zero.
+    """
     while True:
         U, s, _ = np.linalg.svd(D)
         rank = int(np.sum(s > tolerance))

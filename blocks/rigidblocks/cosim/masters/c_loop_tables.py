@@ -644,23 +644,23 @@ class Loop:
         self._alive.append(table)
         return ctypes.addressof(table)
 
-    def _clocks(self, one: ClockTable | None) -> int | None:
+    def _clocks(self, clocks: ClockTable | None) -> int | None:
         """Return the address of the C struct for the clocks of a part; None without clocks."""
-        if one is None:
+        if clocks is None:
             return None
-        n = len(one.references)
+        n = len(clocks.references)
         work = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.uint32), np.ones(n, dtype=bool)
         table = _Clocks(
-            *one[:3],
+            *clocks[:3],
             n,
-            *(values.ctypes.data for values in one[3:7]),
-            self._variables(one.triggers),
-            len(one.triggers),
-            self._variables(one.outputs),
-            len(one.outputs),
+            *(values.ctypes.data for values in clocks[3:7]),
+            self._variables(clocks.triggers),
+            len(clocks.triggers),
+            self._variables(clocks.outputs),
+            len(clocks.outputs),
             *(values.ctypes.data for values in work),
         )
-        self._alive += [table, work, one]
+        self._alive += [table, work, clocks]
         return ctypes.addressof(table)
 
     def _exchange(self, exchange: Exchange | None) -> int | None:
@@ -708,13 +708,13 @@ class Loop:
         self._alive += [table, tableau]
         return ctypes.addressof(table)
 
-    def _collocation(self, one: CollocationTable | None) -> int | None:
+    def _collocation(self, method: CollocationTable | None) -> int | None:
         """Return the address of the C struct of a collocation method, or None."""
-        if one is None:
+        if method is None:
             return None
-        *arrays, limits = one
+        *arrays, limits = method
         table = _Collocation(*(values.ctypes.data for values in arrays), *limits)
-        self._alive += [table, one]
+        self._alive += [table, method]
         return ctypes.addressof(table)
 
     def _scales(self, scales: Sequence[Scale]) -> tuple[int, int]:

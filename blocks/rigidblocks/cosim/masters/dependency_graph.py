@@ -356,8 +356,9 @@ class InterfaceEquations:
     ) -> tuple[Array, Array]:
         """Halve the step up to eight times until the residual decreases.
 
-        `new` is the residual after the full step, and `size` is the norm of the residual before the
-        step. Returns the step, and the residual after the step.
+        The step changes the unknowns w to w + `scale` * `step`. `new` is the residual after the
+        full step, and `size` is the norm of the residual before the step. Returns the step, and the
+        residual after the step.
         """
         for _ in range(8):
             if _size(new) < size:
@@ -376,7 +377,8 @@ class InterfaceEquations:
     ) -> Array:
         """Return the scaled Jacobian of the residual; difference quotients replace NaN entries.
 
-        `known` (n, n) is the Jacobian dy/dw, with NaN for unknown entries.
+        `known` (n, n) is the Jacobian dy/dw, with NaN for unknown entries. r is the residual at the
+        unknowns w, and `scale` (n,) contains their magnitudes.
         """
         slopes = known * scale / scale[:, None]
         for color in self._colors:

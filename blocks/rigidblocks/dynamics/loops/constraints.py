@@ -93,7 +93,10 @@ def string_places(model: Tree, string: StringConstraint) -> set[int]:
 
 
 def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) -> _Point:
-    """Return the position, velocity and classical acceleration of a point on a body."""
+    """Return the position, velocity and classical acceleration of a point on a body.
+
+    X0 contains the transforms from base to body coordinates. `position` is in body coordinates.
+    """
     there = X0[body].inverse()  # from the body to the base
     X = type(there)(there.E, position)
     v, a = X @ motion.v[body], X @ motion.a[body]

@@ -321,7 +321,7 @@ def _samples(model: Tree, times: Sequence[float], q: Array, qd: Array | None) ->
 def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | None) -> _Sample:
     """Return the singular values and vectors at the time t [s] from the factors of K.
 
-    If k is None, the indicator is NaN.
+    K qdd = k are the loop constraints, and r is the rank of K. If k is None, the indicator is NaN.
     """
     U, s, Vt = factors
     sigma, indicator = float(s[r - 1]), np.nan if k is None else float(abs(U[:, r - 1] @ k))
@@ -520,7 +520,7 @@ def infinitesimal_mechanisms(model: Tree, q: Array) -> dict[int, list[int]]:
 
 
 def _joints_around(model: Tree, l: int) -> list[int]:
-    """Return the tree joints on the path between the two bodies of a loop joint."""
+    """Return the tree joints on the path between the two bodies of loop joint l."""
     loop, joints = model.loops[l], []
     root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
     for i in (loop.predecessor, loop.successor):

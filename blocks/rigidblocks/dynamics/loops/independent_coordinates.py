@@ -81,7 +81,10 @@ class LinearCoordinates:
         return self.coordinates_at(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return the Jacobian dR/dq (p, nv) in velocity (tangent) coordinates."""
+        """Return the Jacobian dR/dq (p, nv) of the residual in tangent coordinates of q.
+
+        The Jacobian does not depend on the coordinates y.
+        """
         del y
         if self._has_only_position_rates:
             return self.matrix

@@ -160,8 +160,8 @@ def _projection(
 ) -> tuple[Array, Array]:
     """Return the state matrix A (2p, 2p) and input matrix B (2p, nv) of the linear system in y.
 
-    `parameters` defines q as a function of y. `forces` contains the inverse dynamics of the tree
-    and its derivatives, and tau (nv,) the joint forces.
+    H is the inertia matrix of the tree. `parameters` defines q as a function of y. `forces`
+    contains the inverse dynamics of the tree and its derivatives, and tau (nv,) the joint forces.
     """
     n, p = len(H), parameters.G.shape[1]
     G, Gdot, Gddot, dG = (part[:n] for part in parameters)

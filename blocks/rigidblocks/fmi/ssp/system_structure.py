@@ -697,15 +697,15 @@ def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
     return values.items()
 
 
-def _bind_value(node: Node, given: Given, depth: int, connectors: Connectors) -> Bound:
+def _bind_value(node: Node, binding: Given, depth: int, connectors: Connectors) -> Bound:
     """Bind a parameter value to a connector or variable.
 
     A value without a unit receives the unit of the connector.
     """
-    value, own = given.value, connectors.get(node)
+    value, own = binding.value, connectors.get(node)
     if own is not None and not value.unit:
         value = value._replace(unit=own.unit, meaning=own.meaning)
-    return Bound(value, (Hop(node, given.transformation, given.entry),), depth)
+    return Bound(value, (Hop(node, binding.transformation, binding.entry),), depth)
 
 
 def _find_nodes(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:

@@ -67,7 +67,10 @@ class PlanarPrismatic(Joint):
 
 
 def _motion(XJ: Any, row: int, qd: Array) -> JointMotion:
-    """Return the motion of a joint whose subspace S (3, 1) has a 1 in `row` and zeros elsewhere."""
+    """Return the motion of a joint whose subspace S (3, 1) has a 1 in `row` and zeros elsewhere.
+
+    XJ is the transform across the joint.
+    """
     S = np.eye(3)[:, [row]]
     return JointMotion(XJ, S, S @ qd, np.zeros(3))
 
