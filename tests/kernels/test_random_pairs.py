@@ -23,7 +23,7 @@ def pairs():
 @pytest.mark.interop
 @pytest.mark.parametrize("pair", PAIRS, ids="-".join)
 def test_distances_normals_and_nearest_points_of_random_shapes_have_errors_below_1e_9(pairs, pair):
-    found = pairs.together(pairs.batches(pair, 300, seed=8))
+    found = pairs.concatenate(pairs.batches(pair, 300, seed=8))
     assert np.max(found.beaten) < 1e-9  # separation along the normal of coal
     assert np.max(found.searched, initial=0) < 1e-9
     assert np.max(found.off) < 1e-9

@@ -23,7 +23,7 @@ def test_bodies_of_random_scenes_stay_in_a_pit_and_gain_no_energy(scenes, law, s
     for number in (*range(12), hard):
         kind = scenes.KINDS[number % 3]
         begin = scenes.start(one, np.random.default_rng([seed, number]), kind)
-        found = scenes.judged(one, begin, scenes.run(one, begin), kind)
+        found = scenes.evaluate_scene(one, begin, scenes.run(one, begin), kind)
         assert found.finite, (seed, number)
         assert found.inside, (seed, number)
         for name, limit in scenes.LIMITS.items():
