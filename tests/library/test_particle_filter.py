@@ -194,6 +194,63 @@ def test_measurement_far_from_all_particles_keeps_the_nearest_particle():
 
 
 @pytest.mark.slow
+def test_measurement_whose_likelihood_underflows_keeps_the_weights():
+    block = scalar_filter(particles=50, resample_below=0.0, process_noise={})
+    found = list(run(block, [0.7, 1e200]))
+    assert_array_equal(found[1]["weights"], found[0]["weights"])
+    assert np.ptp(found[0]["weights"]) > 0.01
+
+
+@dataclass(frozen=True)
+class Logarithm(Scalar):
+    """Plant whose output ln(x) is not a number for x < 0."""
+
+    def output(self, x):
+        return {"y": np.log(x.x)}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:invalid value encountered in log")
+def test_particles_without_a_finite_output_do_not_enter_the_innovation():
+    block = replace(scalar_filter(particles=50, resample_below=0.0), plant=Logarithm())
+    (found,) = run(block, [0.7])
+    x = found["particles"]
+    h = np.log(x[x > 0])
+    assert 10 < len(h) < 40
+    expected = (0.7 - h.mean()) / np.sqrt(h.var() + SIGMA**2)
+    assert_allclose(found["innovation"], [expected], rtol=1e-12)
+    w = np.exp(-0.5 * ((0.7 - h) / SIGMA) ** 2)
+    assert_allclose(found["weights"][x > 0], w / w.sum(), rtol=1e-12)
+    assert_array_equal(found["weights"][x <= 0], 0.0)
+
+
+@dataclass(frozen=True)
+class Root(Scalar):
+    """Plant x[k] = sqrt(0.9 x[k-1]), which is not a number for x < 0 and else converges to 0.9."""
+
+    def update(self, x, u):
+        return {"x": np.sqrt(FACTOR * x.x) + u.u}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("value", [0.9, 1e301])
+def test_diverged_particles_do_not_stop_the_run(value):
+    block = replace(scalar_filter(particles=50, resample_below=0.0, process_noise={}), plant=Root())
+    memory = Memory(block)
+    stepper, v = compiled_stepper(memory), memory.start()
+    v[memory.where["y_measured"]] = value
+    stepper.initialize(v, 0.0)
+    converges = v[memory.where["particles"]] > 0.0
+    assert 10 < converges.sum() < 40
+    for k in range(40):
+        stepper.step(v, k * T, T)  # raises StepError if a number is not finite
+    assert_allclose(v[memory.where["x"]], [FACTOR], atol=1e-9)
+    assert_array_equal(v[memory.where["weights"]][~converges], 0.0)
+    if value > 1e300:  # missing
+        assert_allclose(v[memory.where["weights"]][converges], 1.0 / converges.sum())
+
+
+@pytest.mark.slow
 def test_delayed_measurement_weighs_the_past_of_the_particles():
     """With a delay of one sample, the measurement at sample k is the output at sample k - 1."""
     y = measurements(False)

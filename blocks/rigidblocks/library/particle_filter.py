@@ -36,6 +36,9 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
     the particles by particles of equal weight. For N to infinity, the distribution converges to the
     exact distribution, with an error proportional to 1 / sqrt(N).
 
+    A particle with a state that is not finite loses its weight and gets the state of another
+    particle. A particle whose output is not finite loses its weight if this output is measured.
+
     The random numbers depend only on `seed`, the sample, the particle and the state. A C function
     computes each sample in all forms of the block, so all forms return the same bits. A run without
     C code compiles this function at its first use.

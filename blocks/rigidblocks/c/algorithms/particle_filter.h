@@ -49,38 +49,77 @@ struct measurement {
     const double *y, *noise;
 };
 
-/* Divide the weights exp(logarithm) by their sum; particles that are not finite have weight 0. */
+/* Divide the weights exp(logarithm) by their sum. If all of them are 0, the weights do not change. */
 static inline void normalize_weights(const double *logarithm, double *weight)
 {
     double largest = -INFINITY, sum = 0.0;
     for (int i = 0; i < RB_PARTICLES; i++)
         if (logarithm[i] > largest)
             largest = logarithm[i];
+    if (!(largest > -INFINITY))
+        return;
     for (int i = 0; i < RB_PARTICLES; i++) {
         weight[i] = logarithm[i] > -INFINITY ? exp(logarithm[i] - largest) : 0.0;
         sum += weight[i];
     }
     for (int i = 0; i < RB_PARTICLES; i++)
-        weight[i] = sum > 0.0 ? weight[i] / sum : 1.0 / RB_PARTICLES;
+        weight[i] /= sum;
 }
 
-/* Return the mean of one predicted element, whose values are `stride` apart, and its variance. */
+static inline int is_finite_particle(const double *row)
+{
+    for (int j = 0; j < RB_PARTICLE; j++)
+        if (!isfinite(row[j]))
+            return 0;
+    return 1;
+}
+
+/* Replace the particles that are not finite by copies of a finite particle, with weight 0. If no
+   finite particle has a weight, nothing changes. */
+static inline void drop_diverged_particles(double *rows, double *weight)
+{
+    RB_WORKSPACE(RB_LARGE_SCENE, double, logarithm, RB_PARTICLES);
+    int finite = -1, diverged = 0;
+    for (int i = 0; i < RB_PARTICLES; i++) {
+        const int is_finite = is_finite_particle(rows + i * RB_PARTICLE);
+        logarithm[i] = is_finite && weight[i] > 0.0 ? log(weight[i]) : -INFINITY;
+        diverged += !is_finite;
+        if (logarithm[i] > -INFINITY)
+            finite = i;
+    }
+    if (diverged == 0 || finite < 0)
+        return;
+    normalize_weights(logarithm, weight);
+    for (int i = 0; i < RB_PARTICLES; i++) {
+        double *const row = rows + i * RB_PARTICLE;
+        if (!is_finite_particle(row))
+            memcpy(row, rows + finite * RB_PARTICLE, RB_PARTICLE * sizeof *row);
+    }
+}
+
+/* Return the mean of one predicted element, whose values are `stride` apart, and its variance. The
+   moments do not include values that are not finite. */
 static inline double weighted_mean(const double *weight, const double *h, int stride,
                                    double *variance)
 {
-    double mean = 0.0;
+    double mean = 0.0, sum = 0.0;
     *variance = 0.0;
     for (int i = 0; i < RB_PARTICLES; i++)
-        if (weight[i] > 0.0)
+        if (weight[i] > 0.0 && isfinite(h[i * stride])) {
             mean += weight[i] * h[i * stride];
+            sum += weight[i];
+        }
+    mean /= sum;
     for (int i = 0; i < RB_PARTICLES; i++)
-        if (weight[i] > 0.0)
+        if (weight[i] > 0.0 && isfinite(h[i * stride]))
             *variance += weight[i] * (h[i * stride] - mean) * (h[i * stride] - mean);
+    *variance /= sum;
     return mean;
 }
 
 /* Multiply the weights by the likelihood of the measured elements, one after the other:
-   w_i <- w_i exp(-(y - h_i)^2 / (2 sigma^2)). h has a row of RB_MEASURED outputs for each particle. */
+   w_i <- w_i exp(-(y - h_i)^2 / (2 sigma^2)). h has a row of RB_MEASURED outputs for each particle.
+   If h_i is not finite, w_i becomes 0. */
 static inline void weigh_particles(struct measurement measured, const double *h, double *weight,
                                    double *innovation)
 {
@@ -180,6 +219,7 @@ static inline void filter_particles(const double *state, int first, double *in,
     move_particles(state, first, in, rows, h);
     for (int i = 0; i < RB_PARTICLES && first; i++)
         weight[i] = 1.0 / RB_PARTICLES;
+    drop_diverged_particles(rows, weight);
     weigh_particles(measured, h, weight, out + RB_INNOVATION);
     estimate_states(in, rows, weight, out);
     for (int i = 0; i < RB_PARTICLES; i++)
