@@ -23,7 +23,7 @@ from rigidblocks.robot.ray_casting import NO_HIT, RayFan, cast_rays, group_by_bo
 from rigidblocks.robot.tree import Tree
 from rigidblocks.robot_description.robot_description import Place, Sensor
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
-from rigidblocks.spatial.scalar import clip, minimum, select
+from rigidblocks.spatial.scalar import clip, less, minimum, select
 from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity
 
 
@@ -389,6 +389,7 @@ class SensedPlant(Plant):
             p: Parameters.
         """
         sensor, port = self.sensors[k], self._ports[k]
+        exact = value
         if _has_noise(sensor):
             noise = getattr(p, f"{port.name}_deviation") * self._normal(k, index)
             value = value + getattr(p, f"{port.name}_bias") + walk + noise
@@ -397,6 +398,8 @@ class SensedPlant(Plant):
             safe = np.where(step > 0, step, 1.0)
             rounded = safe * np.floor(value / safe + 0.5)
             value = rounded if np.all(step > 0) else np.where(step > 0, rounded, value)
+        if sensor.directions is not None:  # as in Gazebo, rays without a hit have no noise
+            value = select(less(exact, sensor.limits[1]), value, exact)
         return _saturate(value, sensor)
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
