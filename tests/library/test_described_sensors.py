@@ -436,9 +436,23 @@ def test_run_command_warns_about_renamed_sensors(tmp_path, capsys):
 def test_check_command_reports_sensor_sample_times_without_a_common_divisor(tmp_path, capsys):
     path = tmp_path / "arm.sdf"
     rates = ARM_SDF.replace("<altimeter/>", "<update_rate>30</update_rate><altimeter/>")
-    path.write_text(rates.replace("<imu/>", "<update_rate>100.1</update_rate><imu/>"))
+    path.write_text(rates.replace("<imu/>", "<update_rate>100.0001</update_rate><imu/>"))
     assert main(["check", str(path)]) == 1
     assert "need a common divisor of at least" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_sensors_with_30_and_40_samples_per_second_have_120_sample_times_per_second(tmp_path):
+    text = ARM_SDF.replace("<altimeter/>", "<update_rate>30</update_rate><altimeter/>")
+    text = text.replace("<imu/>", "<update_rate>40</update_rate><imu/>")
+    plant = described_plant(read(tmp_path, text, ".sdf"), sensors=True)
+    assert plant.sample_time == 1 / 120
+    result = run(plant, 0.5, 1 / 120)
+    for name, interval in (("alt_vertical_velocity", 4), ("imu_gyro", 3)):
+        values = result[f"robot.{name}"].reshape(61, -1)
+        changes = np.flatnonzero(np.any(np.diff(values, axis=0) != 0, axis=1)) + 1
+        assert_array_equal(changes % interval, 0)
+        assert len(changes) >= 60 // interval - 1
 
 
 def test_loading_a_json_robot_warns_that_sensors_are_not_stored(tmp_path):

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from itertools import count
-from math import gcd
+from math import gcd, lcm
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -113,7 +114,7 @@ class SensedPlant(Plant):
 
     Raises:
         ValueError: The seed is invalid. A force sensor belongs to a robot with loops. The periods
-            of two sampled sensors have no common divisor of at least 1 ns.
+            of two sampled sensors have no common divisor of at least 1 us.
     """
 
     plant: Plant
@@ -264,20 +265,20 @@ class SensedPlant(Plant):
     @cached_property
     def sample_time(self) -> float | None:  # type: ignore[override]
         """Greatest common divisor of the periods of the sampled sensors [s], or None."""
-        periods = [sensor.sampling.period for sensor in self.sensors if self._is_sampled(sensor)]
+        periods = sorted({s.sampling.period for s in self.sensors if self._is_sampled(s)})
         if not periods:
             return None
-        ticks = [round(period / _LEAST) for period in periods]
-        common = gcd(*ticks)
-        wrong = [p for p, n in zip(periods, ticks, strict=True) if abs(n * _LEAST - p) > 1e-6 * p]
-        if not common or wrong or common < _FEWEST:
+        exact = [Fraction(period) for period in periods]
+        if len(periods) > 1:
+            exact = [period.limit_denominator(_MOST_PER_SECOND) for period in exact]
+        common = Fraction(gcd(*(p.numerator for p in exact)), lcm(*(p.denominator for p in exact)))
+        wrong = any(abs(float(p) - q) > 1e-9 * q for p, q in zip(exact, periods, strict=True))
+        if wrong or common * _MOST_PER_SECOND < 1 - 1e-9:
             raise ValueError(
-                f"the periods {sorted(set(periods))} s of the sensors of model "
-                f"'{self.model.name}' need a common divisor of at least {_FEWEST * _LEAST:g} s"
+                f"the periods {periods} s of the sensors of model '{self.model.name}' need a "
+                f"common divisor of at least {1 / _MOST_PER_SECOND:g} s"
             )
-        if len(set(periods)) == 1:
-            return periods[0]
-        return common * _LEAST
+        return float(common)
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
@@ -472,8 +473,7 @@ class SensedPlant(Plant):
         }
 
 
-_LEAST = 1e-9  # [s] unit in which the periods of sampled sensors are compared
-_FEWEST = 1000  # smallest allowed common divisor of the periods in the unit `_LEAST`
+_MOST_PER_SECOND = 1_000_000  # largest number of sample times per second
 _TICK = "sensor_tick"
 _MORE = ("deviation", "bias", "way", "walk")
 
