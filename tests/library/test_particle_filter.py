@@ -313,6 +313,21 @@ def test_particle_filter_in_a_system_estimates_the_states_of_an_arm():
     assert np.all(result["observer.effective_sample_size"] >= 1.0)
 
 
+@pytest.mark.slow
+def test_fused_system_with_two_particle_filters_returns_the_bits_of_its_parts():
+    system = System()
+    system.add("drive", Sine(amplitude=1.0, frequency=0.5, unit="1"))
+    system.add("plant", Scalar())
+    system.connect("drive.y", "plant.u")
+    for name, options in (("few", {"particles": 40}), ("many", {"particles": 60, "seed": 2})):
+        system.add(name, scalar_filter(**options))
+        system.connect("drive.y", f"{name}.u")
+        system.connect("plant.y", f"{name}.y_measured")
+    fused, separate = (simulate(system, STEPS * T, T, form=form) for form in ("fused", "compiled"))
+    for name in ("few.x", "many.x", "few.covariance"):
+        assert_array_equal(fused[name], separate[name], err_msg=name)
+
+
 @dataclass(frozen=True)
 class SensorOffset(Scalar):
     """Plant whose parameter `my_noise` has a name that ends like the noise of the output y."""

@@ -182,7 +182,7 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
             "RB_ROWS": places["particles"],
             "RB_FILTER": k,
             "RB_CONTROLS": controls,
-            "RB_CONSTANTS": self._constant_count,
+            "RB_PLANT_CONSTANTS": self._constant_count,
         }
         large = 8 * count * (self._size + m + 1) > _MOST_ON_STACK
         graphs = [*self._graphs]

@@ -13,7 +13,7 @@
                                   the state of the filter
      RB_FILTER                    numbers of the state of the filter
      RB_CONTROLS                  number of inputs of the plant
-     RB_CONSTANTS                 number of parameters of the plant and of process noise
+     RB_PLANT_CONSTANTS           number of parameters of the plant and of process noise
      RB_GATE, RB_RESAMPLE_BELOW   gate [standard deviations], threshold of the effective sample size
      RB_LARGE_SCENE               1 if the workspaces do not fit on the stack
      particle_start, particle_move, particle_outputs, particle_mean, resampling_point
@@ -41,7 +41,7 @@ enum {
     RB_IN_CONTROLS = RB_IN_X + RB_PARTICLE,
     RB_IN_LAST = RB_IN_CONTROLS + RB_CONTROLS + 1, /* inputs of the last sample */
     RB_IN_CONSTANTS = RB_IN_LAST + RB_CONTROLS + 1,
-    RB_IN = RB_IN_CONSTANTS + RB_CONSTANTS + 1
+    RB_IN = RB_IN_CONSTANTS + RB_PLANT_CONSTANTS + 1
 };
 
 /* Measured elements and standard deviations of their noise. */
