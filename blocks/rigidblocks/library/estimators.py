@@ -369,7 +369,8 @@ class ExtendedKalmanFilter(KalmanFilter):
     At each sample, the filter predicts with the inputs that the plant held during the last sample
     time, and then processes the measured elements one after the other. `input_hold` selects these
     inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample. A
-    sampled plant always reads the new inputs. NaN marks a missing measurement. With a `gate` g, the
+    sampled plant always reads the new inputs. A value above 1e300, for example 1e301, is a missing
+    measurement, and so is NaN in a direct call. Runs and FMUs stop at NaN. With a `gate` g, the
     filter ignores an element whose innovation exceeds g standard deviations.
 
     The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
