@@ -52,7 +52,7 @@ class _UnknownError(Exception):
     """
 
 
-def fingerprint(*things: Any) -> str | None:
+def fingerprint(*objects: Any) -> str | None:
     """Return the fingerprint of objects as a hex string.
 
     The result is None if an object runs code outside this package, or if a source file of the
@@ -62,22 +62,22 @@ def fingerprint(*things: Any) -> str | None:
     if sources is None:
         return None
     try:
-        return _Digest(_integrator_digests()).digest((sources, *things)).hex()
+        return _Digest(_integrator_digests()).digest((sources, *objects)).hex()
     except _UnknownError:
         return None
 
 
-def cached_texts(generate: Callable[[], dict[str, str]], *things: Any) -> dict[str, str]:
+def cached_texts(generate: Callable[[], dict[str, str]], *objects: Any) -> dict[str, str]:
     """Return the texts of `generate` by name, from the cache if possible.
 
-    The fingerprint of `things` is the key in the cache. Objects without fingerprint have no entry
+    The fingerprint of `objects` is the key in the cache. Objects without fingerprint have no entry
     in the cache.
 
     Args:
         generate: Function that generates the texts by name.
-        things: Objects that determine the texts.
+        objects: Objects that determine the texts.
     """
-    key = fingerprint(*things)
+    key = fingerprint(*objects)
     if key and (known := known_text(key)) is not None:
         texts: dict[str, str] = json.loads(known)
         return texts
@@ -97,7 +97,7 @@ def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
 
-def content_digest(*things: Any) -> str:
+def content_digest(*objects: Any) -> str:
     """Return the digest of objects, including the code and constants that determine their values.
 
     The digest identifies the code of installed libraries by the library versions. For functions and
@@ -105,7 +105,7 @@ def content_digest(*things: Any) -> str:
     does not include the sources of this package; `package_digest` includes them. If an object such
     as a socket has unreadable data, the digest is valid only in this process.
     """
-    return _ContentDigest().digest(things).hex()
+    return _ContentDigest().digest(objects).hex()
 
 
 def package_digest() -> str:

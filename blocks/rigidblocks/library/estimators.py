@@ -228,6 +228,7 @@ class KalmanFilter(Block):
     ) -> tuple[Array, Array, Array]:
         """Return the mean (m,) of the outputs, the cross-covariance (n, m) and covariance (m, m).
 
+        P (n, n) is the covariance of the estimate.
         The m outputs are the measured elements without noise, or the past values of delayed
         outputs. The cross-covariance relates the n estimated states to the m outputs.
         """
@@ -329,7 +330,10 @@ class KalmanFilter(Block):
         fixed_parameters: Array,
         p: Record,
     ) -> Values:
-        """Correct the estimate by the measurements in u, and return the sampled states."""
+        """Correct the estimate by the measurements in u, and return the sampled states.
+
+        P is the covariance of the estimate. The parameters p contain the noise of the measurements.
+        """
         expected, C, S = self._output_distribution(t, estimate, P, inputs, fixed_parameters)
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
         sigma = [np.ravel(getattr(p, f"{port.name}_noise")) for port in self._measured_ports]

@@ -391,7 +391,7 @@ def first_fraction(
 
 
 def _true_span(
-    one: Comparison,
+    comparison: Comparison,
     begin: Mapping[str, Any],
     close: Mapping[str, Any],
     whole: Mapping[str, Any] | None,
@@ -401,15 +401,15 @@ def _true_span(
     `begin`, `close` and `whole` are the arguments of `first_fraction`. If the comparison is false
     in the whole interval, or a value is NaN, the result is (NEVER, 0).
     """
-    g0, g1 = one.margin(begin), one.margin(close)
+    g0, g1 = comparison.margin(begin), comparison.margin(close)
     change = g1 - g0
     root = -g0 / select(less(0.0, np.abs(change)), change, 1.0)
-    starts = _convert_to_number(g0 > 0.0 if one.is_strict else g0 >= 0.0)
+    starts = _convert_to_number(g0 > 0.0 if comparison.is_strict else g0 >= 0.0)
     if whole is not None:
-        slope = g1 - one.margin(whole)
+        slope = g1 - comparison.margin(whole)
         ends = _convert_to_number(less(slope, 0.0)) * _convert_to_number(g0 <= -ROUNDING * slope)
         starts = starts * (1.0 - ends)
-    latest = 1.0 - ROUNDING if one.is_strict else 1.0 + ROUNDING
+    latest = 1.0 - ROUNDING if comparison.is_strict else 1.0 + ROUNDING
     reached = _convert_to_number(less(0.0, change)) * _convert_to_number(root <= latest)
     low = select(less(TRUE, starts), 0.0, select(less(TRUE, reached), maximum(root, 0.0), NEVER))
     high = select(less(TRUE, starts), select(less(change, 0.0), root, NEVER), NEVER * reached)

@@ -132,7 +132,10 @@ class UnscentedKalmanFilter(KalmanFilter):
     def _sigma_points(
         self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> Array:
-        """Return the sigma points (2 n + 1, n), projected onto the plant constraints."""
+        """Return the sigma points (2 n + 1, n), projected onto the plant constraints.
+
+        P (n, n) is the covariance of the estimate.
+        """
         points = sigma_points(estimate, P, self._weight)
         if not self._model.has_projection:
             return points

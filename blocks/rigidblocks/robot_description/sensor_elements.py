@@ -493,9 +493,9 @@ def _lidar(element: Element, sensor: Sensor, period: float) -> Sensor:
     return replace(sensor, directions=directions, limits=(least, most), sampling=sampling)
 
 
-def _scan_angles(of: Element, name: str) -> Array:
+def _scan_angles(element: Element, name: str) -> Array:
     """Return the angles (n,) of <horizontal> or <vertical> [rad]; 0 for one ray, as in Gazebo."""
-    scan = of.find(f"scan/{name}")
+    scan = element.find(f"scan/{name}")
     if scan is None:
         return np.zeros(1)
     samples, factor = _lidar_number(scan, "samples", 1.0), _lidar_number(scan, "resolution", 1.0)

@@ -160,7 +160,10 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """Return the memory vector m (size,) for given values, and the Jacobian dm/dz (size, n)."""
+        """Return the memory vector m (size,) for the values `given`, and dm/dz (size, n).
+
+        `given` maps names to values, and names with SUFFIX to derivatives of the values.
+        """
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
         V = np.zeros((self._memory.size, self.n), dtype=kind)

@@ -61,16 +61,16 @@ class MaximalEquations(NamedTuple):
         entries: Rows, columns and elements of each nonzero block of the matrix.
         right: Right-hand side.
         blocks: Rows of each body, then of each joint.
-        links: Tree joints, then loop joints.
+        joints: Tree joints, then loop joints.
     """
 
     entries: tuple[tuple[slice, slice, Array], ...]
     right: Array
     blocks: tuple[slice, ...]
-    links: tuple["_Link", ...]
+    joints: tuple["_JointData", ...]
 
 
-class _Link(NamedTuple):
+class _JointData(NamedTuple):
     """Joint between predecessor body p and successor body s.
 
     Xp and Xs transform the coordinates of p and s to the successor frame F_s. T is a basis of the
@@ -113,7 +113,7 @@ def maximal_dynamics(
     """
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     solution = np.linalg.lstsq(_dense(equations), equations.right, rcond=1e-12)[0]
-    return _motion(model, equations.links, solution)
+    return _motion(model, equations.joints, solution)
 
 
 def sparse_maximal_dynamics(
@@ -142,7 +142,7 @@ def sparse_maximal_dynamics(
     equations = maximal_equations(model, q, qd, tau, f_ext, gravity)
     bodies = model.nb * len(model.algebra.zero())
     solution = sparse_solution(sparse_matrix(equations), equations.right, bodies)
-    return _motion(model, equations.links, solution)
+    return _motion(model, equations.joints, solution)
 
 
 def maximal_system(
@@ -182,8 +182,8 @@ def maximal_equations(
     The arguments are as in `maximal_dynamics`.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    links = _links(model, q, qd)
-    blocks = _blocks(model, links)
+    joints = _all_joints(model, q, qd)
+    blocks = _blocks(model, joints)
     right, entries = np.zeros(blocks[-1].stop if blocks else 0), []
 
     # inertia and known force of each body, without its joints
@@ -192,25 +192,25 @@ def maximal_equations(
         right[blocks[i]] = force
 
     # matrix T of the forces of each joint on its bodies, and the constraints of the joint
-    for link, rows, active in zip(
-        links, blocks[model.nb :], _active_forces(model, links, tau), strict=True
+    for joint, rows, active in zip(
+        joints, blocks[model.nb :], _active_forces(model, joints, tau), strict=True
     ):
-        for i, X, sign in ((link.s, link.Xs, 1.0), (link.p, link.Xp, -1.0)):
+        for i, X, sign in ((joint.s, joint.Xs, 1.0), (joint.p, joint.Xp, -1.0)):
             if i >= 0:
-                force = sign * (X.T @ link.T)
+                force = sign * (X.T @ joint.T)
                 entries += [(blocks[i], rows, force), (rows, blocks[i], force.T)]
                 right[blocks[i]] += sign * (X.T @ active)
-        right[rows] = link.T.T @ link.bias
-    return MaximalEquations(tuple(entries), right, blocks, tuple(links))
+        right[rows] = joint.T.T @ joint.bias
+    return MaximalEquations(tuple(entries), right, blocks, tuple(joints))
 
 
-def _motion(model: Tree, links: tuple[_Link, ...], solution: Array) -> MaximalMotion:
+def _motion(model: Tree, joints: tuple[_JointData, ...], solution: Array) -> MaximalMotion:
     """Return qdd, the body accelerations and lam from the solution of the linear system."""
     n = len(model.algebra.zero())
     a = np.vstack([solution[: n * model.nb].reshape(model.nb, n), np.zeros(n)])
     qdd = [
-        np.linalg.pinv(link.S) @ (a[link.s] - link.Xp @ a[link.p] - link.bias)
-        for link in links[: model.nb]
+        np.linalg.pinv(joint.S) @ (a[joint.s] - joint.Xp @ a[joint.p] - joint.bias)
+        for joint in joints[: model.nb]
     ]
     return MaximalMotion(np.concatenate(qdd), a[:-1], -solution[len(solution) - model.nc :])
 
@@ -281,18 +281,18 @@ def sparse_matrix(equations: MaximalEquations) -> Any:
     return coo_array((np.concatenate(values), places), shape=(size, size)).tocsr()
 
 
-def _blocks(model: Tree, links: list[_Link]) -> tuple[slice, ...]:
+def _blocks(model: Tree, joints: list[_JointData]) -> tuple[slice, ...]:
     """Return the rows of each body and of each joint in the linear system."""
-    sizes = [len(model.algebra.zero())] * model.nb + [link.T.shape[1] for link in links]
+    sizes = [len(model.algebra.zero())] * model.nb + [joint.T.shape[1] for joint in joints]
     return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0)))
 
 
-def _active_forces(model: Tree, links: list[_Link], tau: Array) -> Iterator[Array]:
+def _active_forces(model: Tree, joints: list[_JointData], tau: Array) -> Iterator[Array]:
     """Yield the force of tau at each joint in F_s coordinates, zero for loop joints."""
-    for link, vs in zip(links, model.v_slices, strict=False):
-        yield link.S @ np.linalg.pinv(link.S.T @ link.S) @ tau[vs]
-    for link in links[model.nb :]:
-        yield np.zeros(len(link.T))
+    for joint, vs in zip(joints, model.v_slices, strict=False):
+        yield joint.S @ np.linalg.pinv(joint.S.T @ joint.S) @ tau[vs]
+    for joint in joints[model.nb :]:
+        yield np.zeros(len(joint.T))
 
 
 def _body_forces(
@@ -310,24 +310,24 @@ def _body_forces(
     return forces
 
 
-def _links(model: Tree, q: Array, qd: Array) -> list[_Link]:
-    """Return all joints of the model, first the tree joints, then the loop joints."""
+def _all_joints(model: Tree, q: Array, qd: Array) -> list[_JointData]:
+    """Return the tree joints of the model, followed by the loop joints."""
     X0 = [*body_poses(model, q), model.algebra.identity()]
     v = [*body_velocities(model, q, qd), model.algebra.zero()]
-    return [*_tree_links(model, q, qd, v), *_loop_links(model, X0, v)]
+    return [*_tree_joints(model, q, qd, v), *_loop_joints(model, X0, v)]
 
 
-def _tree_links(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_Link]:
+def _tree_joints(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_JointData]:
     """Yield the tree joints, for the body velocities v."""
     for i, p in enumerate(model.parent):
         joint, here = model.joint[i], q[model.q_slices[i]]
         XJ, S, vJ, cJ = joint.jcalc(here, qd[model.v_slices[i]])
         bias = cJ + model.algebra.cross_motion(v[i], vJ)
         T = joint.constraint_forces(here)
-        yield _Link(p, i, XJ @ model.Xtree[i], model.algebra.identity(), T, S, bias)
+        yield _JointData(p, i, XJ @ model.Xtree[i], model.algebra.identity(), T, S, bias)
 
 
-def _loop_links(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_Link]:
+def _loop_joints(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_JointData]:
     """Yield the loop joints, for the poses X0 and the velocities v of the bodies."""
     model.check_no_strings("the system of all bodies")
     for loop in model.loops:
@@ -336,4 +336,6 @@ def _loop_links(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_Link]:
         vJ = v_s - Xp @ v[loop.predecessor]
         T, _, c = loop.joint.constraint(X, vJ)
         bias = c + model.algebra.cross_motion(v_s, vJ)
-        yield _Link(loop.predecessor, loop.successor, Xp, loop.Xs, T, np.zeros((len(T), 0)), bias)
+        yield _JointData(
+            loop.predecessor, loop.successor, Xp, loop.Xs, T, np.zeros((len(T), 0)), bias
+        )
