@@ -18,7 +18,7 @@ from rigidblocks.robot.model import cylinder_inertia
 from rigidblocks.robot.robots import planar3
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, Cylinder, Ellipsoid
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
-from rigidblocks.spatial.spatial import RigidInertia, identity, xlt
+from rigidblocks.spatial.spatial import RigidInertia, identity, mcI, xlt
 from rigidblocks.tracing.ccode import c_text
 
 UPRIGHT = (1.0, 0.0, 0.0, 0.0)
@@ -361,3 +361,13 @@ def test_depth_of_a_contact_without_gap_is_positive_zero():
     assert np.all(y.contacts == 1)
     assert np.all(y.depth == 0.0)
     assert not np.any(np.signbit(y.depth))  # compilers choose different signs for fmax(0.0, -0.0)
+
+
+@pytest.mark.parametrize("moments", [(0.0, 0.0, 0.0), (0.0, 0.1, 0.1)])
+def test_free_body_with_a_singular_inertia_is_rejected(moments):
+    """A rod without thickness kept its orientation, whatever its initial angular velocity was."""
+    rod = mcI(1.0, np.array([0.1, 0.2, 0.3]), np.diag(moments))
+    model = Model("m", (-1,), (SixDoF(),), (identity(),), (rod,), body_names=("rod",))
+    model = replace(model, contact=((Sphere(0.05),),))
+    with pytest.raises(ValueError, match=r"the free body 'rod' of model 'm' .* is singular"):
+        RigidContactPlant(model)

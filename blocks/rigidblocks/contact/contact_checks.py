@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.contact.joint_tables import LoopTables, adjacent_bodies, check_kinds, free_bodies
+from rigidblocks.contact.shape_tables import central_inertia
 from rigidblocks.dynamics.loops.assembly import closure_errors, consistent_velocity
 from rigidblocks.library.common_ports import check_open
 from rigidblocks.robot.joints import SixDoF
@@ -135,6 +136,30 @@ def check_joint_properties(model: Model, properties: JointProperties) -> None:
             raise ValueError(
                 f"rigid contact does not support rotor inertia or damping of the free joint "
                 f"'{name}' of model '{model.name}'; use compliant contact"
+            )
+
+
+SINGULAR = 1e-12  # ratio of the moments of inertia of a singular inertia, above rounding errors
+
+
+def check_free_inertias(model: Model) -> None:
+    """Check that the rotational inertias of the free bodies are regular.
+
+    Raises:
+        ValueError: The inertia of a free body about its centre of mass is singular.
+    """
+    for name, body, is_free in zip(
+        model.body_names, model.inertia, free_bodies(model), strict=True
+    ):
+        if not is_free:
+            continue
+        I = central_inertia(body)
+        moments = np.abs(np.linalg.eigvalsh(I))
+        if moments.min() <= SINGULAR * moments.max():
+            raise ValueError(
+                f"the rotational inertia of the free body '{name}' of model '{model.name}' about "
+                f"its centre of mass is singular: {I.tolist()} kg m^2; rigid contact needs a "
+                "positive definite inertia, for example `box_inertia`"
             )
 
 

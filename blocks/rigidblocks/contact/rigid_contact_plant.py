@@ -11,6 +11,7 @@ from rigidblocks.block.block import MOST_IN_C, Block, Port, Record, Values, chec
 from rigidblocks.block.external_functions import WrittenBlock
 from rigidblocks.contact.contact_checks import (
     check_exclusions,
+    check_free_inertias,
     check_ground,
     check_joint_properties,
     check_joints,
@@ -131,7 +132,7 @@ class RigidContactPlant(WrittenBlock):
 
     Raises:
         ValueError: The plant does not support a joint, the initial configuration leaves loops open,
-            or the model has no shapes.
+            the model has no shapes, or the rotational inertia of a free body is singular.
         TypeError: The plant does not support a shape.
     """
 
@@ -185,6 +186,7 @@ class RigidContactPlant(WrittenBlock):
                 f"moving_tolerance must be above 0 and below 1, but is {self.moving_tolerance!r}"
             )
         check_joint_properties(self.model, self._trees.freedoms)
+        check_free_inertias(self.model)
         exclusions = check_exclusions(self.model, self.collision_exclusions)
         object.__setattr__(self, "collision_exclusions", exclusions)
 

@@ -280,7 +280,7 @@ def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     """
     centres = [body_centre(body) for body in model.inertia]
     rows = list(placed_rows(model, ground, centres))
-    inertias = [_central_inertia(body) for body in model.inertia]
+    inertias = [central_inertia(body) for body in model.inertia]
     isotropic = [np.ptp(np.linalg.eigvalsh(I)) <= 1e-12 * np.trace(I) for I in inertias]
     return "\n".join(
         [
@@ -347,7 +347,7 @@ def body_centre(body: RigidInertia) -> Array:
     return np.asarray(body.h / body.m if body.m > 0 else np.zeros(3))
 
 
-def _central_inertia(body: RigidInertia) -> Array:
+def central_inertia(body: RigidInertia) -> Array:
     """Return the rotational inertia (3, 3) of a body about the centre of mass."""
     c = body_centre(body)
     return np.asarray(body.I - body.m * (c @ c * np.eye(3) - np.outer(c, c)))
