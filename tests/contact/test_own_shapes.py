@@ -112,6 +112,30 @@ def test_own_shape_is_drawn_and_saved_as_its_primitives(tmp_path):
     assert_allclose(loaded[2].points, shapes[1].points)
 
 
+@dataclass(frozen=True, eq=False)
+class Rocket(Shape):
+    """Cone above a dumbbell: both consist of other shapes."""
+
+    @property
+    def points(self):
+        return np.vstack([one.points for one in self.primitives()])
+
+    def primitives(self):
+        return (Cone(RADIUS, HEIGHT), Dumbbell(0.1, 0.6))
+
+    def transform(self, X):
+        raise NotImplementedError
+
+
+def test_primitives_of_primitives_are_drawn_and_saved(tmp_path):
+    kinds = [solid.kind for solid in shape_solids([Rocket()], 0, (1.0, 0.0, 0.0))]
+    assert kinds == ["mesh", "sphere", "sphere"]
+    model = replace(planar2(), contact=((), (Rocket(),)))
+    save_model(model, tmp_path / "robot.json")
+    loaded = load_model(tmp_path / "robot.json").model.contact[1]
+    assert [type(one) for one in loaded] == [ConvexHull, Sphere, Sphere]
+
+
 def test_cone_of_an_sdf_file_is_a_contact_shape(tmp_path):
     geometry = "<geometry><cone><radius>0.3</radius><length>0.8</length></cone></geometry>"
     inertia = "<ixx>1</ixx><iyy>1</iyy><izz>1</izz><ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"

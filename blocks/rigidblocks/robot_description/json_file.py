@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -152,11 +152,19 @@ AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
 
 def shapes_to_json(shapes: Iterable[Shape | Plane], types: Mapping[str, type]) -> list[Any]:
     """Return the JSON objects of shapes; `Shape.primitives` replaces shapes of other types."""
-    written: list[Shape | Plane] = []
-    for shape in shapes:
-        is_known = isinstance(shape, Plane) or type(shape) in types.values()
-        written += [shape] if is_known else cast(Shape, shape).primitives()
-    return [part_to_json(shape, types) for shape in written]
+    return [part_to_json(known, types) for shape in shapes for known in _known(shape, types)]
+
+
+def _known(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[Shape | Plane]:
+    """Yield the shape if its type is among `types`, else its primitives of these types."""
+    if isinstance(shape, Plane) or type(shape) in types.values():
+        yield shape
+        return
+    for primitive in shape.primitives():
+        if primitive is shape:
+            yield shape
+        else:
+            yield from _known(primitive, types)
 
 
 def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
