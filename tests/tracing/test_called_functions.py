@@ -40,6 +40,17 @@ def test_code_contains_a_called_function_once():
     assert c_function(called).count("sin(") == 1
 
 
+def test_name_of_a_called_function_depends_on_its_operations_only():
+    """Generated code therefore does not depend on the names in the source of the package."""
+
+    def code(factor, name, variable):
+        g = trace(name, lambda x: {"y": np.array([np.sin(x[0]) * factor])}, {variable: (1,)})
+        return c_function(trace("f", lambda x: {"y": g.call(x)}, {"x": (1,)}))
+
+    assert code(3.0, "g", "x") == code(3.0, "sine", "angle")
+    assert code(3.0, "g", "x").split("(")[0] != code(3.5, "g", "x").split("(")[0]
+
+
 def test_called_function_returns_the_same_bits_as_its_inlined_operations():
     called, inlined = graphs()
     assert_array_equal(called(X), inlined(X))

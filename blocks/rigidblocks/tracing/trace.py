@@ -595,25 +595,17 @@ class Graph:
 
 
 def _operations_text(function: ca.Function) -> str:
-    """Return a text that depends on all operations of a function.
-
-    CasADi cannot serialize functions with calls of Python code, such as rays.
-    """
-    try:
-        return str(function.serialize())
-    except RuntimeError:
-        steps, expressions = list(instructions(function)), function.instructions_sx()
-        called = [
-            expressions[k].which_function().name()
-            for k, (code, *_) in enumerate(steps)
-            if code == ca.OP_CALL
-        ]
-        constants = [
-            function.instruction_constant(k)
-            for k, (code, *_) in enumerate(steps)
-            if code == ca.OP_CONST
-        ]
-        return repr((function.size_in(0), function.size_out(0), steps, called, constants))
+    """Return a text that depends on all operations of a function, but not on names of variables."""
+    steps = list(instructions(function))
+    codes = [code for code, *_ in steps]
+    expressions: Any = function.instructions_sx() if ca.OP_CALL in codes else []
+    called = [
+        expressions[k].which_function().name() for k, code in enumerate(codes) if code == ca.OP_CALL
+    ]
+    constants = [
+        function.instruction_constant(k) for k, code in enumerate(codes) if code == ca.OP_CONST
+    ]
+    return repr((function.size_in(0), function.size_out(0), steps, called, constants))
 
 
 _MOVES = (ca.OP_INPUT, ca.OP_OUTPUT, ca.OP_CONST)

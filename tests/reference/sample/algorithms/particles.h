@@ -4,9 +4,9 @@ enum { RB_PARTICLES = 50, RB_PARTICLE = 1, RB_ESTIMATES = 1, RB_MEASURED = 1, RB
 #define RB_GATE 5.0
 #define RB_RESAMPLE_BELOW 0.5
 #define RB_LARGE_SCENE 0
-#ifndef HAS_called_5d0d51b86a52f036
-#define HAS_called_5d0d51b86a52f036
-static void called_5d0d51b86a52f036(const double *in, double *out)
+#ifndef HAS_called_d839c32e69b842ac
+#define HAS_called_d839c32e69b842ac
+static void called_d839c32e69b842ac(const double *in, double *out)
 {
     (void)in;
     (void)out;
@@ -178,9 +178,9 @@ static void called_5d0d51b86a52f036(const double *in, double *out)
 }
 
 #endif
-#ifndef HAS_called_06890d3810209e64
-#define HAS_called_06890d3810209e64
-static void called_06890d3810209e64(const double *in, double *out)
+#ifndef HAS_called_798a9c932d61e2a5
+#define HAS_called_798a9c932d61e2a5
+static void called_798a9c932d61e2a5(const double *in, double *out)
 {
     (void)in;
     (void)out;
@@ -408,14 +408,14 @@ static void called_06890d3810209e64(const double *in, double *out)
     const double v239 = v219 + v238;
     const double v241 = v239 + 0.5;
     const double v242 = 2.220446049250313e-16 * v241;
-    double v243; { const double call_in[] = {v242}; double call_out[1]; called_5d0d51b86a52f036(call_in, call_out); v243 = call_out[0]; }
+    double v243; { const double call_in[] = {v242}; double call_out[1]; called_d839c32e69b842ac(call_in, call_out); v243 = call_out[0]; }
     out[0] = v243;
 }
 
 #endif
-#ifndef HAS_called_0cf42e756dcd0143
-#define HAS_called_0cf42e756dcd0143
-static void called_0cf42e756dcd0143(const double *in, double *out)
+#ifndef HAS_called_12cad7843027df80
+#define HAS_called_12cad7843027df80
+static void called_12cad7843027df80(const double *in, double *out)
 {
     (void)in;
     (void)out;
@@ -426,9 +426,9 @@ static void called_0cf42e756dcd0143(const double *in, double *out)
 }
 
 #endif
-#ifndef HAS_called_9c283a39f16ca958
-#define HAS_called_9c283a39f16ca958
-static void called_9c283a39f16ca958(const double *in, double *out)
+#ifndef HAS_called_0138b176deb529af
+#define HAS_called_0138b176deb529af
+static void called_0138b176deb529af(const double *in, double *out)
 {
     (void)in;
     (void)out;
@@ -441,7 +441,7 @@ static void particle_start(const double *in, double *out)
 {
     (void)in;
     (void)out;
-    double v2; { const double call_in[] = {in[1]}; double call_out[1]; called_06890d3810209e64(call_in, call_out); v2 = call_out[0]; }
+    double v2; { const double call_in[] = {in[1]}; double call_out[1]; called_798a9c932d61e2a5(call_in, call_out); v2 = call_out[0]; }
     const double v3 = in[2] + v2;
     out[0] = v3;
 }
@@ -451,26 +451,26 @@ static void particle_move(const double *in, double *out)
     (void)in;
     (void)out;
     const double v4 = in[0] - 0.001;
-    double v9; { const double call_in[] = {v4, in[2], in[5], in[7], in[8], in[9]}; double call_out[1]; called_0cf42e756dcd0143(call_in, call_out); v9 = call_out[0]; }
+    double v9; { const double call_in[] = {v4, in[2], in[5], in[7], in[8], in[9]}; double call_out[1]; called_12cad7843027df80(call_in, call_out); v9 = call_out[0]; }
     const double v11 = v4 + 0.0005;
     const double v12 = 0.0005 * v9;
     const double v13 = in[2] + v12;
-    double v14; { const double call_in[] = {v11, v13, in[5], in[7], in[8], in[9]}; double call_out[1]; called_0cf42e756dcd0143(call_in, call_out); v14 = call_out[0]; }
+    double v14; { const double call_in[] = {v11, v13, in[5], in[7], in[8], in[9]}; double call_out[1]; called_12cad7843027df80(call_in, call_out); v14 = call_out[0]; }
     const double v15 = v14 + v14;
     const double v16 = v9 + v15;
     const double v17 = 0.0005 * v14;
     const double v18 = in[2] + v17;
-    double v19; { const double call_in[] = {v11, v18, in[5], in[7], in[8], in[9]}; double call_out[1]; called_0cf42e756dcd0143(call_in, call_out); v19 = call_out[0]; }
+    double v19; { const double call_in[] = {v11, v18, in[5], in[7], in[8], in[9]}; double call_out[1]; called_12cad7843027df80(call_in, call_out); v19 = call_out[0]; }
     const double v20 = v19 + v19;
     const double v21 = v16 + v20;
     const double v22 = 0.001 * v19;
     const double v23 = in[2] + v22;
-    double v24; { const double call_in[] = {in[0], v23, in[5], in[7], in[8], in[9]}; double call_out[1]; called_0cf42e756dcd0143(call_in, call_out); v24 = call_out[0]; }
+    double v24; { const double call_in[] = {in[0], v23, in[5], in[7], in[8], in[9]}; double call_out[1]; called_12cad7843027df80(call_in, call_out); v24 = call_out[0]; }
     const double v25 = v21 + v24;
     const double v26 = 0.00016666666666666666 * v25;
     const double v27 = in[2] + v26;
     const double v30 = 0.03162277660168379 * in[10];
-    double v32; { const double call_in[] = {in[1]}; double call_out[1]; called_06890d3810209e64(call_in, call_out); v32 = call_out[0]; }
+    double v32; { const double call_in[] = {in[1]}; double call_out[1]; called_798a9c932d61e2a5(call_in, call_out); v32 = call_out[0]; }
     const double v33 = v30 * v32;
     const double v34 = v27 + v33;
     out[0] = v34;
@@ -480,7 +480,7 @@ static void particle_outputs(const double *in, double *out)
 {
     (void)in;
     (void)out;
-    double v6; { const double call_in[] = {in[0], in[2], in[3], in[7], in[8], in[9]}; double call_out[1]; called_9c283a39f16ca958(call_in, call_out); v6 = call_out[0]; }
+    double v6; { const double call_in[] = {in[0], in[2], in[3], in[7], in[8], in[9]}; double call_out[1]; called_0138b176deb529af(call_in, call_out); v6 = call_out[0]; }
     out[0] = v6;
 }
 
