@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import rigid_scenes
-from rigidblocks import Model, SixDoF, box_inertia, sphere_inertia
+from rigidblocks import Model, SixDoF, System, box_inertia, simulate, sphere_inertia
 from rigidblocks.block.block import Record
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
@@ -371,3 +371,20 @@ def test_free_body_with_a_singular_inertia_is_rejected(moments):
     model = replace(model, contact=((Sphere(0.05),),))
     with pytest.raises(ValueError, match=r"the free body 'rod' of model 'm' .* is singular"):
         RigidContactPlant(model)
+
+
+@pytest.mark.slow
+def test_small_nutation_of_a_spinning_body_stays_small():
+    """A rotation about the axis of the largest moment of inertia is stable.
+
+    The energy and the momentum bound the transverse velocities: the ellipse of the nutation has the
+    axis ratio sqrt(I_y (I_z - I_y) / (I_x (I_z - I_x))) = 1 for the moments 1, 2 and 3.
+    """
+    world = World("spin")
+    inertia = mcI(1.0, np.zeros(3), np.diag([1.0, 2.0, 3.0]))
+    world.add_body("top", inertia, [Sphere(0.1)], qd0=[1e-9, 0.0, 20.0, 0.0, 0.0, 0.0])
+    system = System()
+    system.add("world", world.plant(sample_time=0.01))
+    result = simulate(system, 50.0, 0.01, progress=False)
+    transverse = np.linalg.norm(result["world.top_qd"][:, :2], axis=1)
+    assert transverse.max() < 1.01e-9

@@ -157,13 +157,14 @@ static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *
 static inline void rb_solve_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
 {
     const struct rb_body *body = &s->body[k];
-    double momentum[3], x[3], before = 1.0;
+    double momentum[3], x[3], before = 0.0;
     memcpy(w, body->w, sizeof body->w);
     rb_angular_momentum(s, k, momentum);
     memcpy(x, momentum, sizeof x);
     /* Each iteration reduces the relative change by about the same factor. The loop ends if the
        next change would be below 1e-16, less than the rounding error; 20 iterations bound the work.
-       `change` and `before` are squared changes. */
+       `change` and `before` are squared changes. A small first change does not end the loop: near a
+       principal axis it is small, but its error would increase the nutation in each step. */
     for (int i = 0; i < 20; i++) {
         double next[3], u[3];
         rb_cross(w, x, u);
