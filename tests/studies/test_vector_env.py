@@ -304,6 +304,12 @@ def test_reset_rejects_a_mask_of_another_shape_or_type(mask):
         env.reset(options={"reset_mask": mask})
 
 
+def test_reset_rejects_an_unknown_option():
+    env = environment()
+    with pytest.raises(ValueError, match="no option 'mask'; the only option is 'reset_mask'"):
+        env.reset(options={"mask": [True]})
+
+
 def test_vector_env_rejects_a_robot_model_instead_of_a_system():
     with pytest.raises(TypeError, match="vector_env needs a System or a block, not a "):
         vector_env(planar2(), 4, DT, observe=["q"], act={"tau": (-1, 1)}, reward=distance)

@@ -252,6 +252,10 @@ def _environment_class() -> Any:
             """Start all environments, or the environments of the option `reset_mask` (n,)."""
             super().reset(seed=seed, options=options)
             n = self.num_envs
+            if unknown := set(options or {}) - {"reset_mask"}:
+                raise ValueError(
+                    f"reset has no option '{min(unknown)}'; the only option is 'reset_mask'"
+                )
             mask = np.asarray((options or {}).get("reset_mask", np.ones(n, bool)))
             if mask.shape != (n,) or mask.dtype != bool:
                 raise ValueError(
