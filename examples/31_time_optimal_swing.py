@@ -8,7 +8,8 @@ control problem by multiple shooting:
 
 The torques are constant in each of the n intervals. The closure constraints hold at the start, and
 the dynamics keep them. The last constraints therefore contain only the angles of the two motors.
-The script simulates the plant with the optimal torques and prints the error of the final pose.
+The script simulates the plant with the optimal torques and prints the error of the final pose. It
+writes build/time_optimal_swing/result.png with the angles and the torques of the motors.
 """
 
 import sys
@@ -18,12 +19,14 @@ from typing import NamedTuple
 
 import casadi as ca
 import numpy as np
+from matplotlib.figure import Figure
 
 from rigidblocks import System, casadi_function, load_model, prepare, save_model
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.robot.robots import five_bar
 
-FILE = Path("build/time_optimal_swing/five_bar.json")
+BUILD = Path("build/time_optimal_swing")
+FILE = BUILD / "five_bar.json"
 START = five_bar(np.radians(160.0), np.radians(100.0)).q0
 GOAL = five_bar(np.radians(80.0), np.radians(20.0)).q0
 MOTORS = [0, 2]  # joints at the two supports
@@ -49,7 +52,7 @@ class Swing(NamedTuple):
 
 def plant_of_file():
     """Write the robot to a JSON file and return the closed-loop plant of the file."""
-    FILE.parent.mkdir(parents=True, exist_ok=True)
+    BUILD.mkdir(parents=True, exist_ok=True)
     save_model(five_bar().model, FILE)
     return ClosedLoopPlant(load_model(FILE).model, q0=START)
 
@@ -109,6 +112,20 @@ def replay(plant, swing):
         return run["plant.q"], run["plant.qd"]
 
 
+def draw(swing):
+    """Write a figure with the angles and the torques of the motors."""
+    figure = Figure(figsize=(10, 4), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    t = np.linspace(0.0, swing.T, len(swing.states))
+    labels = [f"motor {k + 1}" for k in range(len(MOTORS))]
+    left.plot(t, np.degrees(swing.states[:, MOTORS]), label=labels)
+    left.set(xlabel="time [s]", ylabel="angle [deg]", title="motor angles")
+    right.step(t, np.vstack([swing.torques, swing.torques[-1:]]), where="post", label=labels)
+    right.set(xlabel="time [s]", ylabel="torque [N m]", title="motor torques")
+    right.legend()
+    figure.savefig(BUILD / "result.png", dpi=120)
+
+
 def main():
     """Print the optimal swing and return True if the simulated plant reaches the goal."""
     plant = plant_of_file()
@@ -119,6 +136,7 @@ def main():
     print(f"the swing takes {swing.T:.4f} s; IPOPT solved the problem in {swing.solving:.2f} s")
     print(f"a motor has its largest torque in {100 * saturated:.0f} % of the intervals")
     print(f"the simulated plant ends {error:.1e} rad from the goal, at {speed:.1e} rad/s")
+    draw(swing)
     return error < 1e-3 and speed < 1e-2
 
 

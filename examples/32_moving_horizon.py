@@ -7,18 +7,22 @@ they are additional measurements of its first sample (arrival cost):
 
     min over q_0, qd_0, m of sum of ((q_measured - q) / sigma)^2 + ((qd_predicted - qd_0) / s)^2
 
-The script prints the estimated mass of each window with its 95 % interval.
+The script prints the estimated mass of each window with its 95 % interval, and writes
+build/moving_horizon/result.png.
 """
 
 import sys
+from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from rigidblocks import RobotPlant, System, planar2, prepare
 from rigidblocks.library import Frame
 from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.studies.fit import fit
 
+BUILD = Path("build/moving_horizon")
 DT, WINDOW, MOVE, T_STOP = 0.01, 30, 10, 1.6  # s, samples, samples, s
 DROP, MASSES = 0.8, (0.7, 0.2)  # time [s] at which the arm drops a part of its payload [kg]
 SIGMA, ARRIVAL = 1e-3, 0.05  # standard deviations: measured q [rad], predicted qd [rad/s]
@@ -82,12 +86,29 @@ def velocities_after_move(system, found, tau):
         return run["arm.qd"]
 
 
+def draw(ends, masses, intervals):
+    """Write a figure with the estimates at the ends of the windows, and the true mass."""
+    figure = Figure(figsize=(8, 4), layout="constrained")
+    axes = figure.subplots()
+    errors = np.abs(np.array(intervals) - np.array(masses)[:, None]).T
+    axes.errorbar(ends, masses, errors, fmt="o", capsize=3, label="estimate, 95 % interval")
+    axes.step([0.0, DROP, T_STOP], [*MASSES, MASSES[1]], where="post", label="true mass")
+    axes.set(xlabel="end of the window [s]", ylabel="payload mass [kg]")
+    axes.legend()
+    BUILD.mkdir(parents=True, exist_ok=True)
+    figure.savefig(BUILD / "result.png", dpi=120)
+
+
 def main():
     """Print the estimates of all windows, and return True if the intervals contain the masses."""
     t, tau, q_measured, qd = measured_run()
     inside, total, errors = 0, 0, []
+    ends, masses, intervals = [], [], []
     for first, last, found in estimates(t, tau, q_measured):
         low, high = found.intervals["arm.payload_mass"]
+        ends.append(t[last])
+        masses.append(found["arm.payload_mass"])
+        intervals.append((low, high))
         print(
             f"{t[first]:.1f} to {t[last]:.1f} s: payload {found['arm.payload_mass']:.3f} kg, "
             f"from {low:.3f} to {high:.3f} kg"
@@ -98,6 +119,7 @@ def main():
             errors.append([found[f"arm.qd[{k + 1}]"] - qd[first, k] for k in range(2)])
     print(f"{inside} of {total} intervals of windows without the drop contain the true mass")
     print(f"RMS error of the velocities: {np.sqrt(np.mean(np.square(errors))):.1e} rad/s")
+    draw(ends, masses, intervals)
     return inside >= total - 2
 
 

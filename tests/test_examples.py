@@ -78,7 +78,7 @@ EXPECTED = {
             r"a motor has its largest torque in (9\d|100) % of the intervals",
             r"ends \d\.\de-0[4-9] rad from the goal",
         ],
-        ["build/time_optimal_swing/five_bar.json"],
+        ["build/time_optimal_swing/five_bar.json", "build/time_optimal_swing/result.png"],
     ),
     "32_moving_horizon": (
         [],
@@ -87,7 +87,7 @@ EXPECTED = {
             r"1[012] of 12 intervals of windows without the drop contain the true mass",
             r"RMS error of the velocities: \d\.\de-0[3-9] rad/s",
         ],
-        [],
+        ["build/moving_horizon/result.png"],
     ),
     "21_sprung_arm": (
         [],
