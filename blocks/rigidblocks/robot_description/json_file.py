@@ -152,10 +152,10 @@ AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
 
 def shapes_to_json(shapes: Iterable[Shape | Plane], types: Mapping[str, type]) -> list[Any]:
     """Return the JSON objects of shapes; `Shape.primitives` replaces shapes of other types."""
-    return [part_to_json(known, types) for shape in shapes for known in _known(shape, types)]
+    return [part_to_json(one, types) for shape in shapes for one in _stored_shapes(shape, types)]
 
 
-def _known(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[Shape | Plane]:
+def _stored_shapes(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[Shape | Plane]:
     """Yield the shape if its type is among `types`, else its primitives of these types."""
     if isinstance(shape, Plane) or type(shape) in types.values():
         yield shape
@@ -164,7 +164,7 @@ def _known(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[Shape | 
         if primitive is shape:
             yield shape
         else:
-            yield from _known(primitive, types)
+            yield from _stored_shapes(primitive, types)
 
 
 def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
