@@ -20,26 +20,14 @@ import torch
 from stable_baselines3 import PPO
 from stable_baselines3.common.vec_env import VecEnv
 
-from rigidblocks import Model, Prismatic, Revolute, RobotPlant, export_fmu, vector_env
-from rigidblocks.spatial.spatial import mcI, xlt
+from rigidblocks import RobotPlant, export_fmu, vector_env
+from rigidblocks.robot.robots import cart_pole
 
 DT, FORCE = 0.02, 10.0  # [s, N]
 TRACK, TILT = 2.4, 0.4  # [m, rad] bounds at which an episode ends
 STEPS, SEED, N = 100_000, 0, 16
 SECONDS, POLES = 20.0, 200  # duration and number of the test episodes
 START = {"q": ([-0.5, -0.15], [0.5, 0.15]), "qd": (-0.3, 0.3)}
-
-
-def cart_pole():
-    """Return a 1 kg cart along x with a thin pole of 0.1 kg and 1 m, upright at q = 0."""
-    pole = mcI(0.1, [0.0, 0.0, 0.5], np.diag([0.1 / 12, 0.1 / 12, 0.0]))
-    return Model(
-        name="cart_pole",
-        parent=(-1, 0),
-        joint=(Prismatic(axis=(1, 0, 0)), Revolute(axis=(0, 1, 0))),
-        Xtree=(xlt([0.0, 0.0, 0.0]),) * 2,
-        inertia=(mcI(1.0, np.zeros(3), np.zeros((3, 3))), pole),
-    )
 
 
 def environments(n, max_steps):

@@ -21,32 +21,20 @@ from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from rigidblocks import Model, Prismatic, Revolute, RobotPlant, aba
+from rigidblocks import RobotPlant, aba
 from rigidblocks.block.adaptive_methods import DEFAULT_METHOD
 from rigidblocks.cosim.batch_simulation import Batch
-from rigidblocks.spatial.spatial import mcI, xlt
+from rigidblocks.robot.robots import cart_pole
 
 mpl.use("Agg")
 import matplotlib.pyplot as plt
 
 BUILD = Path("build/cart_poles")
 DT, PUSH, LONGEST = 0.02, 10.0, 500  # [s, N, steps]
+MODEL = cart_pole().with_gravity((0.0, 0.0, -9.8))  # g of gymnasium's CartPole-v1 [m/s^2]
 FAR = np.array([2.4, np.deg2rad(12.0)])  # [m, rad] bounds at which an episode ends
 WIDE = 0.5  # half range of initial states, relative to the bounds FAR and to 1 m/s and 1 rad/s
 POLICIES, EPISODES, BEST, ROUNDS = 64, 4, 8, 12
-
-
-def cart_pole():
-    """Return a 1 kg cart along x with a thin pole of 0.1 kg and 1 m, upright at q = 0."""
-    pole = mcI(0.1, [0.0, 0.0, 0.5], np.diag([0.1 / 12, 0.1 / 12, 0.0]))
-    return Model(
-        name="cart_pole",
-        parent=(-1, 0),
-        joint=(Prismatic(axis=(1, 0, 0)), Revolute(axis=(0, 1, 0))),
-        Xtree=(xlt([0.0, 0.0, 0.0]),) * 2,
-        inertia=(mcI(1.0, np.zeros(3), np.zeros((3, 3))), pole),
-        gravity=(0.0, 0.0, -9.8),
-    )
 
 
 class CartPoles(VectorEnv):
@@ -67,7 +55,7 @@ class CartPoles(VectorEnv):
         self.single_action_space = Discrete(2)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
-        batch = Batch(RobotPlant(cart_pole()), DT, record=["q", "qd"], method=method, h=h)
+        batch = Batch(RobotPlant(MODEL), DT, record=["q", "qd"], method=method, h=h)
         self.run = batch.start({"q": np.zeros((num_envs, 2))})
         self.tau = np.zeros((num_envs, 2))
         self.steps, self.ended = np.zeros(num_envs, int), np.zeros(num_envs, bool)
@@ -122,7 +110,7 @@ def off_gymnasium(rng):
         other.state = (x, v, angle, rate)
         other.step(1)
         theirs = (np.array(other.state)[[1, 3]] - [v, rate]) / other.tau
-        ours = aba(cart_pole(), np.array([x, angle]), np.array([v, rate]), np.array([PUSH, 0.0]))
+        ours = aba(MODEL, np.array([x, angle]), np.array([v, rate]), np.array([PUSH, 0.0]))
         worst = max(worst, np.abs(ours - theirs).max())
     return worst
 

@@ -10,9 +10,6 @@ from numpy.testing import assert_allclose
 
 from rigidblocks import (
     FusedSystem,
-    Model,
-    Prismatic,
-    Revolute,
     RobotPlant,
     System,
     export_fmu,
@@ -26,7 +23,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli import main
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library.policies import Policy
-from rigidblocks.spatial.spatial import mcI, xlt
+from rigidblocks.robot.robots import cart_pole
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed (`pip install onnx`)")
 runtime = pytest.importorskip(
@@ -362,19 +359,6 @@ def test_jacobian_of_a_policy_equals_difference_quotients(tmp_path):
     steps = 1e-6 * np.eye(20)
     quotients = [(outputs_of(policy, x + dx) - outputs_of(policy, x - dx)) / 2e-6 for dx in steps]
     assert_allclose(D, np.transpose(quotients), atol=1e-8)
-
-
-def cart_pole():
-    """Return a 1 kg cart along x with a thin pole of 0.1 kg and 1 m, upright at q = 0."""
-    pole = mcI(0.1, [0.0, 0.0, 0.5], np.diag([0.1 / 12, 0.1 / 12, 0.0]))
-    return Model(
-        name="cart_pole",
-        parent=(-1, 0),
-        joint=(Prismatic(axis=(1, 0, 0)), Revolute(axis=(0, 1, 0))),
-        Xtree=(xlt([0.0, 0.0, 0.0]),) * 2,
-        inertia=(mcI(1.0, np.zeros(3), np.zeros((3, 3))), pole),
-        gravity=(0.0, 0.0, -9.8),
-    )
 
 
 def balancing_policy(path):

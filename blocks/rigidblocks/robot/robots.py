@@ -342,6 +342,22 @@ def gripper() -> Model:
     )
 
 
+def cart_pole() -> Model:
+    """Return a cart that slides along x, with a pole on a hinge about y; the pole is up at q = 0.
+
+    The cart has a mass of 1 kg. The pole is a thin rod of length 1 m and mass 0.1 kg. These are the
+    dimensions of CartPole-v1 of gymnasium (Barto, Sutton and Anderson 1983), where g = 9.8 m/s^2.
+    """
+    pole = mcI(0.1, [0.0, 0.0, 0.5], np.diag([0.1 / 12, 0.1 / 12, 0.0]))
+    return Model(
+        name="cart_pole",
+        parent=(-1, 0),
+        joint=(Prismatic((1.0, 0.0, 0.0)), Revolute((0.0, 1.0, 0.0))),
+        Xtree=(identity(), identity()),
+        inertia=(mcI(1.0, np.zeros(3), np.zeros((3, 3))), pole),
+    )
+
+
 def _cuboid(m: float, sides: Sequence[float]) -> RigidInertia:
     """Return the inertia of a homogeneous box centred at the origin."""
     a, b, c = sides
