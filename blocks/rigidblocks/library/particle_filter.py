@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,28 @@ from rigidblocks.spatial.spatial import Array
 _MOST_ON_STACK = 2**15  # largest workspace on the stack [bytes]
 _MOST_PARTICLES = 2**20
 _POINT_STREAM = 2**26 - 1  # stream of the random numbers for the resampling
+
+
+class _Arguments(NamedTuple):
+    """Arguments of the traced functions.
+
+    Attributes:
+        t: Time [s].
+        draw: Number of the random draw, different for each sample and particle.
+        x: States of a particle, or the mean of the particles.
+        u: Inputs of the plant.
+        last: Inputs of the plant at the previous sample.
+        fixed_parameters: Parameters of the plant that the filter does not estimate.
+        noise: Process noise of the states and parameters.
+    """
+
+    t: Any
+    draw: Any
+    x: Array
+    u: Array
+    last: Array
+    fixed_parameters: Array
+    noise: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,7 +207,6 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
             "RB_PLANT_CONSTANTS": self._constant_count,
         }
         large = 8 * count * (self._size + m + 1) > _MOST_ON_STACK
-        graphs = [*self._graphs]
         return "\n".join(
             (
                 "#define RB_PARTICLES_H",
@@ -194,7 +215,7 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
                 f"#define RB_GATE {'INFINITY' if self.gate is None else repr(float(self.gate))}",
                 f"#define RB_RESAMPLE_BELOW {float(self.resample_below)!r}",
                 f"#define RB_LARGE_SCENE {int(large)}",
-                c_functions(graphs, [{}] * len(graphs)),
+                c_functions(self._graphs, [{}] * len(self._graphs)),
             )
         )
 
@@ -262,7 +283,7 @@ static inline void {function}(const double *state, {given}, double *out)
             self._trace("resampling_point", self._point),
         )
 
-    def _trace(self, name: str, function: Callable[..., Array]) -> Any:
+    def _trace(self, name: str, function: Callable[[_Arguments], Array]) -> Any:
         from rigidblocks.tracing.trace import trace
 
         controls = sum(port.size for port in self.plant.inputs)
@@ -278,23 +299,14 @@ static inline void {function}(const double *state, {given}, double *out)
         size -= sum(port.size for port in self._states if port.name in self.parameters_to_estimate)
 
         def flat(t: Any, draw: Any, x: Array, u: Array, last: Array, c: Array) -> Values:
-            fixed_parameters, noise = c[:size], c[size:-1]
-            return {"out": function(t, draw, x, u[:-1], last[:-1], fixed_parameters, noise)}
+            arguments = _Arguments(t, draw, x, u[:-1], last[:-1], c[:size], c[size:-1])
+            return {"out": function(arguments)}
 
         return trace(name, flat, shapes)
 
-    def _start(
-        self,
-        t: Any,
-        draw: Any,
-        x: Array,
-        u: Array,
-        last: Array,
-        fixed_parameters: Array,
-        noise: Array,
-    ) -> Array:
+    def _start(self, given: _Arguments) -> Array:
         """Return a random start value of a particle."""
-        del last, noise
+        t, draw, x, u, fixed_parameters = *given[:4], given.fixed_parameters
         sigma = np.concatenate([deviations(self, "deviation", port) for port in self._states])
         own = x[: len(sigma)] + np.array([self._normal(draw, j, s) for j, s in enumerate(sigma)])
         if self.plant.sampled:
@@ -310,17 +322,9 @@ static inline void {function}(const double *state, {given}, double *out)
         ]
         return np.concatenate([own, *past])
 
-    def _move(
-        self,
-        t: Any,
-        draw: Any,
-        x: Array,
-        u: Array,
-        last: Array,
-        fixed_parameters: Array,
-        noise: Array,
-    ) -> Array:
+    def _move(self, given: _Arguments) -> Array:
         """Return a particle after a sample with random process noise."""
+        t, draw, x, u, last, fixed_parameters, noise = given
         T, model, own = self.sample_time, self._model, self._plant_part(x)
         held = u if self.plant.sampled or self.input_hold == "new" else last
         start = t if self.plant.sampled else t - T
@@ -337,47 +341,20 @@ static inline void {function}(const double *state, {given}, double *out)
             now = self._shift(now, x, model.outputs(t - T, own, last, fixed_parameters))
         return now
 
-    def _outputs(
-        self,
-        t: Any,
-        draw: Any,
-        x: Array,
-        u: Array,
-        last: Array,
-        fixed_parameters: Array,
-        noise: Array,
-    ) -> Array:
+    def _outputs(self, given: _Arguments) -> Array:
         """Return the measured outputs (m,) of a particle, or their past values if delayed."""
-        del draw, last, noise
-        return self._delay(self._model.outputs(t, self._plant_part(x), u, fixed_parameters), x)
+        own = self._plant_part(given.x)
+        y = self._model.outputs(given.t, own, given.u, given.fixed_parameters)
+        return self._delay(y, given.x)
 
-    def _mean(
-        self,
-        t: Any,
-        draw: Any,
-        x: Array,
-        u: Array,
-        last: Array,
-        fixed_parameters: Array,
-        noise: Array,
-    ) -> Array:
+    def _mean(self, given: _Arguments) -> Array:
         """Return the mean of the particles, projected onto the constraints of the plant."""
-        del draw, last, noise
-        return self._project(t, self._plant_part(x), u, fixed_parameters)
+        own = self._plant_part(given.x)
+        return self._project(given.t, own, given.u, given.fixed_parameters)
 
-    def _point(
-        self,
-        t: Any,
-        draw: Any,
-        x: Array,
-        u: Array,
-        last: Array,
-        fixed_parameters: Array,
-        noise: Array,
-    ) -> Array:
+    def _point(self, given: _Arguments) -> Array:
         """Return the random number in (0, 1) for systematic resampling."""
-        del t, x, u, last, fixed_parameters, noise
-        return np.array([noise_word(self.seed, draw, _POINT_STREAM)])
+        return np.array([noise_word(self.seed, given.draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
         """Return a normal random number with the standard deviation `sigma`, traced or a number."""
