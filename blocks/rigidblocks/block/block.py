@@ -216,13 +216,13 @@ def allow_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class StartRelation(NamedTuple):
-    """Start value of a scalar state that follows from the start values of other states.
+    """Start value of a scalar state that is computed from start values of other states.
 
         s = factor (w_1 s_1 + w_2 s_2 + ... + offset)
 
     Here s is the start value of `state`, and s_k and w_k are the start values and weights of the
-    elements in `terms`. An example is the rotor angle of an elastic drive, which follows from the
-    joint position.
+    elements in `terms`. An example is the rotor angle of an elastic drive, which is computed
+    from the joint position.
 
     Attributes:
         state: Name of the state.
@@ -393,7 +393,7 @@ class Block(metaclass=HintedType):
         return ()
 
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the start values of states that follow from other start values, by state name.
+        """Return the start values that are computed from other start values, by state name.
 
         The function evaluates the `start_relations` that depend on a value in `start`. If `start`
         itself contains the start value of such a state, this value takes precedence over the

@@ -203,9 +203,10 @@ class Memory:
         return tuple(found)
 
     def set_dependent_start_values(self, m: Array) -> None:
-        """Set the start values in m that follow from other start values (`Block.start_relations`).
+        """Set the start values in m that are computed from other start values.
 
-        The function sets only elements that still have the start value of their port.
+        `Block.start_relations` defines these start values. The function sets only elements that
+        still have the start value of their port.
         """
         for relation in self.start_relations:
             if m[relation.state] == self._start[relation.state]:

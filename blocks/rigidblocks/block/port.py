@@ -411,7 +411,8 @@ _texts: dict[int, str | bytes] = {}  # string and binary values by hash
 def number(text: str | bytes) -> float:
     """Return the hash that represents a string or binary value in ports.
 
-    All processes compute the same hash of a value, unless two values have the same hash.
+    The hash of a value is the same in all processes, except after a hash collision. A colliding
+    value receives the next free number, which depends on the order of the calls.
     """
     kind, data = (b"s", text.encode()) if isinstance(text, str) else (b"b", text)
     k = int.from_bytes(blake2b(kind + data, digest_size=8).digest(), "big") >> 12

@@ -101,7 +101,10 @@ class SensorTables:
         return tuple(found)
 
     def _side(self, sensor: ContactSensor, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the sorted indices of the shapes on one side of a sensor."""
+        """Return the sorted shape indices of a group of bodies and materials.
+
+        `names` is the group: one of the two sides of the sensor (`ContactSensor.sides`).
+        """
         rows = {row for name in names for row in self._rows_of(sensor, name)}
         flat = [row for row in rows if not isinstance(self._rows[row][1], Shape)]
         if flat and sensor.sides[0] == names:

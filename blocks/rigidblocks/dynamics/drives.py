@@ -226,7 +226,10 @@ class Gearbox(Numbers):
         return found
 
     def joint_force(self, force: Any, speed: Any) -> Any:
-        """Return the force at the joint: `force` minus the loss at the joint speed `speed`."""
+        """Return the force at the joint, after the loss in the gearbox.
+
+        `force` is the force before the loss, and `speed` the joint speed.
+        """
         if self.efficiency is None:
             return force
         loss = select(
@@ -235,7 +238,11 @@ class Gearbox(Numbers):
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the force before the loss for a joint force: the inverse of `joint_force`."""
+        """Return the force before the loss in the gearbox, from the force at the joint.
+
+        The function is the inverse of `joint_force`. `force` is the force at the joint, and `speed`
+        the joint speed.
+        """
         if self.efficiency is None:
             return force
         loss = select(
@@ -579,7 +586,7 @@ class Drive:
 
     @property
     def rotor(self) -> ReflectedRotor | None:
-        """Rotor of a rigid drive, which the plant adds to the inertia of the joint."""
+        """Rotor of a rigid drive; the plant adds its reflected inertia to the joint inertia."""
         if self.elasticity is not None or self.motor.inertia is None:
             return None
         assert not isinstance(self.line, JointSum)

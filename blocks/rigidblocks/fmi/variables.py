@@ -190,7 +190,7 @@ class Variables:
 
     @cached_property
     def _dependent_starts(self) -> frozenset[int]:
-        """Indices of the states whose start values follow from other start values."""
+        """Indices of the states whose start values are computed from other start values."""
         return frozenset(relation.state for relation in self.memory.start_relations)
 
     @cached_property

@@ -143,8 +143,8 @@ def propagate_acceleration(
     """Return the acceleration and force of body i, and the derivatives of the motion of body i.
 
     This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
-    dS/dq, and the linear component of dv for q. v_p and a_p are the velocity and acceleration of
-    the parent. The other arguments are fields of `Moving`.
+    dS/dq, and the linear component of the velocity change dv due to a change of q. v_p and a_p are
+    the velocity and acceleration of the parent. The other arguments are fields of `Moving`.
     """
     dvJ, daJ, dcJ, dS = (
         _transform_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd)
@@ -320,7 +320,7 @@ def _forward(
 
     `accelerations`, `forces` and `derivatives` are the C statements after the second, third and
     fourth pass. `texts` are the C files with the functions that these statements call. `linear` is
-    the number of rows of the linear component of dv.
+    the number of rows of the linear component of the velocity change dv, or 0 to omit it.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -402,7 +402,11 @@ MATRICES = {
 def propagate_acceleration_with_dv(
     model: Model, i: int, q: Array, qd: Array, qdd: Array, X0_p: Transform, v_p: Array, a_p: Array
 ) -> Results:
-    """Return the results of `propagate_given_acceleration`, and the linear component of dv."""
+    """Return the results of `propagate_given_acceleration`, and the linear component of v_p x S.
+
+    v_p x S is the change dv of the body velocity due to a change of q, if S of the joint is
+    constant.
+    """
     dv = body_motion(model, i, q, qd, X0_p, v_p).swept
     return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
 
@@ -422,7 +426,7 @@ def propagate_bias_and_second_derivative(
     """Return the results of `propagate_bias_and_derivative`, and the terms Z, M and N.
 
     The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
-    of dv.
+    of the velocity change dv due to a change of q.
     """
     return *propagate_bias_and_derivative(
         model, i, S, I, B1, P, f, X, dS
@@ -444,7 +448,7 @@ def propagate_second_derivative(
     """Return the results of `propagate_force_derivative`, and the terms Z, M and N.
 
     The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
-    of dv.
+    of the velocity change dv due to a change of q.
     """
     return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
         S, I, B1, P, X, V
@@ -469,7 +473,8 @@ def _second_derivative_terms(
         dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
 
     Here I^c S = [n; l], and Z is the matrix of the angular component. B1 (3, 3) is the angular part
-    of B^c, P (3,) the linear momentum of the subtree, and V the linear component of dv.
+    of B^c, P (3,) the linear momentum of the subtree, and V the linear component of the velocity
+    change dv due to a change of q.
     """
     dv = np.vstack([0.5 * X[:3], V])
     Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]

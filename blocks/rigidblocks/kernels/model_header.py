@@ -371,7 +371,11 @@ def memory_names(memory: Memory) -> tuple[str, ...]:
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """Return the element names of a block function by C expression, such as in[0]."""
+    """Return the names of the inputs and outputs of a C function by C expression.
+
+    The C expressions are in[0], in[1], ... and out[0], out[1], ... The C function implements the
+    block function `function`.
+    """
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
     rates = [f"der({name})" for name in x]

@@ -132,7 +132,7 @@ def _fits(block: Block) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class PlantLoops:
-    """Stages of the functions of a plant with many bodies.
+    """C loops over the bodies of a plant, and the traced stages before and after the loops.
 
     Attributes:
         memory: Memory layout of the plant.

@@ -173,7 +173,7 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def loops(self) -> PlantLoops | None:
-        """Stages of the functions of a plant with many bodies, or None for other blocks."""
+        """C loops over the bodies of a plant with many bodies; None for other blocks."""
         return plant_loops(self.memory)
 
     def graph_after_loops(self, name: str) -> Graph:

@@ -647,7 +647,8 @@ class _Reader:
     def _add_spring(self, j: int, values: dict[str, Any]) -> dict[str, Any]:
         """Add the spring of a ball or free joint j to its joint properties; return the properties.
 
-        The values of all velocity variables of such a joint are equal.
+        In MJCF, the stiffness of such a joint is equal in all degrees of freedom. The method adds a
+        warning for a joint limit, and for dry friction of a free joint, which are not supported.
         """
         m, at = self.m, int(self.m.jnt_qposadr[j])
         free = m.jnt_type[j] == FREE
@@ -766,7 +767,7 @@ class _Reader:
         ]
 
     def start(self) -> dict[str, Array]:
-        """Return the initial position of each free body, quaternion first, by joint name."""
+        """Return the initial pose (quaternion, r) of each free body by joint name."""
         return {
             name: q
             for j, (name, q) in enumerate(self._positions(self.m.qpos0).items())

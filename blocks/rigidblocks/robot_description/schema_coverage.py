@@ -26,10 +26,10 @@ class ReportedElement(NamedTuple):
 
 
 class ReadElement(NamedTuple):
-    """Supported element or attribute.
+    """Supported element or attribute of a file format.
 
-    The tables list the children of the element under the name `inside`, by default under the name
-    of the element.
+    `inside` is the key of a `Table` under which the children of the element are listed. If `inside`
+    is empty, the key is the name of the element.
     """
 
     inside: str = ""

@@ -17,7 +17,7 @@ from rigidblocks.spatial.spatial import RigidInertia, Transform
 
 
 def root_name(joints: Iterable[str]) -> str:
-    """Return the name of the joint between the base and the link without a parent joint."""
+    """Return a name, not in `joints`, for the joint between the base and the root link."""
     return unused_name("root_joint", set(joints))
 
 

@@ -488,7 +488,10 @@ def _rank(rest: Array, K: Array, tolerance: float) -> int:
 
 
 class Basis(Protocol):
-    """Basis with the columns P (n, k), which are orthonormal or zero."""
+    """Orthonormal basis of a subspace: the nonzero columns of P (n, k).
+
+    The other columns of P are zero, so that the shape of P does not depend on values.
+    """
 
     @property
     def size(self) -> int:

@@ -482,9 +482,11 @@ def multiply_transforms(X: Any, Y: Any) -> Any:
 
 
 class Factor(Transform):
-    """Transform that skips multiplications by 0 and 1 if E rotates about a coordinate axis.
+    """Factor of a product of transforms, with a fast transformation of matrices.
 
-    Matrices are transformed from B to A coordinates by the formulas of RBDA A.5.
+    The factor is a transform from A to B coordinates, as in `Transform`. If E rotates about a
+    coordinate axis, `turn_back` and `turn_symmetric_back` use the formulas of RBDA A.5. These
+    formulas omit multiplications by the zeros and the one in E.
     """
 
     @classmethod

@@ -24,8 +24,8 @@ _GRID_PER_HARMONIC = 20
 # factor 1 / cos(pi / N): 1.0005 for N = 100. `_MARGIN` covers this factor.
 _FINE = 2000  # minimum number of samples per period for the limits
 _FINE_PER_HARMONIC = 100
-_MARGIN = 0.999  # largest ratio of the sampled motion to the limits
-_STARTS = 50  # number of random motions; the optimization starts from the best
+_MARGIN = 0.999  # largest ratio of the sampled trajectory to the limits
+_STARTS = 50  # number of random trajectories; the optimization starts at the best
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,9 @@ def exciting_motion(
     """Return a periodic excitation trajectory of all base parameters, within joint limits.
 
     The function minimizes the condition number of the stacked regressor over the coefficients of a
-    Fourier series. The minimization starts at the best of several random motions. The motion of
-    each joint is scaled to its limits. At the start, velocity and acceleration are not zero.
+    Fourier series. The minimization starts at the best of several random trajectories. The
+    trajectory of each joint is scaled to its limits. At the start, velocity and acceleration are
+    not zero.
 
     Args:
         model: Robot model without loops, with one velocity for each joint position.
@@ -100,7 +101,7 @@ def exciting_motion(
         joint_terms: Additional parameters of each joint (`JOINT_TERMS`).
         base: Result of `base_parameters` for the same joint terms; None to compute it.
         iterations: Maximum number of iterations of the optimization (L-BFGS).
-        seed: Seed of the random motions.
+        seed: Seed of the random trajectories.
 
     Raises:
         TypeError: `base` is not a result of `base_parameters`.

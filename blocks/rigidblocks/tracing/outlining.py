@@ -238,13 +238,13 @@ def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
 
 
 def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
-    """Enlarge similar ranges at both ends, and return their new limits relative to `starts`.
+    """Extend similar ranges at both ends; return their new limits relative to `starts`.
 
-    The ranges grow as long as their statements are similar, in no selected range, and not in two of
-    these ranges.
+    All ranges are extended by the same number of statements. A further statement must have the same
+    form in all ranges, and must be in no selected range. The ranges must not overlap.
 
     Args:
-        form: Form number of each statement (n,).
+        form: Form number of each statement (n,), as in `forms`.
         free: True for statements that are in no selected range (n + 1,).
         starts: Start indices of the ranges.
         length: Length of the ranges.

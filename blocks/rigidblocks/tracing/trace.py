@@ -139,8 +139,14 @@ def find_table(name: str) -> Table | None:
 def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
     """Return the expression that calls a lookup table with the entries `values` for x.
 
-    For CasADi, the table value does not depend on x. The expression therefore contains the
-    condition x >= -inf, which depends on x.
+    CasADi assumes that the value of an external lookup table does not depend on its argument. The
+    expression therefore contains the condition x >= -inf, which depends on x and is always true.
+
+    Args:
+        values: Entries of the table (n,).
+        x: Argument of the table.
+        searched: True for the number of entries that are at most x, False for the entry with the
+            index x.
     """
     return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
 

@@ -65,7 +65,11 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Indices of the loaded contacts that do not slip, including frictionless contacts."""
+        """Indices of the contacts in `pressed` that are not in `slip`.
+
+        Frictionless contacts have no sliding direction, so the result contains all loaded
+        frictionless contacts.
+        """
         return tuple(i for i in self.pressed if i not in self.slip)
 
 

@@ -734,7 +734,7 @@ def _evaluations(
     known = [False] * len(components)
 
     def mark(found: list[int]) -> None:
-        """Mark the components `found` as known, and find those that can be evaluated next."""
+        """Mark the components `found` as known, and find the components to evaluate next."""
         while found:
             k = found.pop()
             known[k] = True

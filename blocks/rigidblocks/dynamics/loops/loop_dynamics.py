@@ -158,7 +158,10 @@ class Geared:
 
     @property
     def position_rounding(self) -> Array:
-        """Rounding errors (nc + gears,) in the position errors of loop and gear constraints."""
+        """Rounding errors in the position errors of the loop and gear constraints.
+
+        The shape is (nc + number of gears,).
+        """
         return np.concatenate([_loop_rounding(self.model), np.zeros(self.count)])
 
     def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:
@@ -167,9 +170,10 @@ class Geared:
         return error + self.drift(q) if self.model.rheonomic else error
 
     def drift(self, q: Array) -> Array:
-        """Return the velocity errors (nc + gears,) at qd = 0.
+        """Return the velocity errors of the loop and gear constraints at qd = 0 [rad/s, m/s].
 
-        The errors are zero unless a constraint depends on time.
+        The shape is (nc + number of gears,). The errors are zero unless a constraint depends on
+        time.
         """
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
@@ -238,7 +242,10 @@ class Equations:
     def solve(
         self, f: Array, k: Array, rounding_bound: RoundingBound | None = None
     ) -> tuple[Array, Array]:
-        """Return x (nv,) and lam (nc + gears,) with H x = f + K^T lam and K x = k."""
+        """Return x (nv,) and lam with H x = f + K^T lam and K x = k.
+
+        lam (nc + number of gears,) contains the multipliers of the loop and gear constraints.
+        """
         nc, driven = self.geared.model.nc, self.geared.drives
         free, own = f, k
         if not all(is_number(value, 0.0) for value in k[nc:]):
