@@ -129,7 +129,7 @@ REFUSED = {
     "system without step": (
         SYSTEM,
         {},
-        "a System needs the co-simulation step dt .s. of its FMU",
+        "to export a System as an FMU, specify the communication step dt .s.",
     ),
     "system with method": (
         SYSTEM,
@@ -148,7 +148,7 @@ REFUSED = {
         {"dt": 1e-3, "order": "jacobi"},
         "only a System supports dt and order",
     ),
-    "python system": (SYSTEM, {"target": "python"}, "a System needs the co-simulation step dt"),
+    "python system": (SYSTEM, {"target": "python"}, "to export a System as an FMU, specify"),
     "python fmi 3": (
         SCRIPT,
         {"target": "python", "fmi": 3},

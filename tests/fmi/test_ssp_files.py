@@ -196,7 +196,7 @@ def test_outer_ssp_parameter_bindings_override_inner_bindings(fmus, tmp_path):
     [
         ((2,), "800 900", ""),
         ((1, 2), "800 900", ""),
-        ((3,), "800 900", "'kp': there are 2 values for an array of 3"),
+        ((3,), "800 900", "'kp': 2 values given for an array of 3; expected 3"),
         ((3,), "1 2 3", "'pd.kp' has 2 elements, but 3 values are given"),
         ((2,), "1 x", "'kp': invalid Real 'x'"),
     ],

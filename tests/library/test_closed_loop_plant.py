@@ -190,7 +190,7 @@ def test_log_of_a_run_reports_singular_configurations(caplog, form):
     times = [float(message.split("t = ")[1].split(" s")[0]) for message in said]
     assert_allclose(times, [0.651, 1.854], atol=2e-3)
     assert all(
-        message.startswith("'robot' passed or came near a singular configuration at t = ")
+        message.startswith("'robot' passed through or came near a singular configuration at t = ")
         for message in said
     )
 

@@ -585,7 +585,7 @@ def test_kalman_filter_in_a_system_estimates_the_velocities_of_a_robot():
             ValueError,
             "has the sample time 0.5 s; the estimator has 0.001 s",
         ),
-        ({"plant": planar2()}, ValueError, "must be a block of traced functions, not a Model"),
+        ({"plant": planar2()}, ValueError, "functions can be traced, not a Model"),
     ],
 )
 def test_invalid_estimator_is_rejected(options, error, message):

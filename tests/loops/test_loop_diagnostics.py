@@ -319,7 +319,7 @@ def test_flat_configurations_of_a_parallelogram_are_counted_as_singular_passages
     passages = singular_passages(model, times, q, np.tile([1.0, -1.0, 1.0], (len(q), 1)))
     assert [passage.crossed for passage in passages] == [True, True]
     assert_allclose([passage.t for passage in passages], [1.0, 1.0 + np.pi], atol=2e-3)
-    assert str(passages[0]).startswith("passed a singular configuration at t = 1")
+    assert str(passages[0]).startswith("passed through a singular configuration at t = 1")
     assert (
         max(passage.indicator for passage in passages) < 1e-2
     )  # the accelerations stay small at the passages
@@ -341,7 +341,7 @@ def test_singular_configuration_at_the_start_of_a_motion_is_not_counted_as_a_pas
     times = np.linspace(0.0, 1.0, 11)
     passages = singular_passages(parallelogram(), times, np.array([times, -times, times + np.pi]).T)
     assert [(passage.t, passage.crossed) for passage in passages] == [(0.0, False)]
-    assert str(passages[0]) == "came to a singular configuration at t = 0 s"
+    assert str(passages[0]) == "approached a singular configuration at t = 0 s"
 
 
 def test_reversal_near_a_singular_configuration_is_not_counted_as_a_passage():

@@ -49,7 +49,7 @@ def test_tracking_figure_shows_the_measured_signal_and_the_tracking_error(tmp_pa
     np.testing.assert_array_equal(above["a.q[1]"], result["a.q"][:, 0])
     np.testing.assert_allclose(below["error [1]"], -0.5 * result["a.q"][:, 0])
     assert (tmp_path / "new" / "t.png").read_bytes().startswith(b"\x89PNG")
-    with pytest.raises(ValueError, match="the shapes and the units must be equal"):
+    with pytest.raises(ValueError, match="both must have the same shape and unit"):
         plot_tracking(result, "a.q", "a.qd")
     with pytest.raises(KeyError, match="no signal 'x'"):
         plot_tracking(result, "x", "a.q")

@@ -267,7 +267,7 @@ def _block_of(
         return _BlockDefaults(source)
     if isinstance(source, System):
         if dt is None:
-            raise ValueError("a System needs the co-simulation step dt [s] of its FMU")
+            raise ValueError("to export a System as an FMU, specify the communication step dt [s]")
         check_numbers({"dt": dt})
         return _BlockDefaults(FusedSystem(source, dt, GAUSS_SEIDEL if order is None else order))
     script = slave_of(source)

@@ -600,7 +600,10 @@ def _check_resizable(
             f"{type(block).__name__} has {', '.join(port.name for port in block.states)}"
         )
     if any(port.name == ARRAY_SIZE for port in variables.memory.ports):
-        raise ValueError(f"the name '{ARRAY_SIZE}' is reserved for the size; rename the port")
+        raise ValueError(
+            f"the name '{ARRAY_SIZE}' is reserved for the structural parameter that sets the array "
+            "size; rename the port"
+        )
     variables.resizable_ports  # noqa: B018 - rejects blocks whose elements are not independent
 
 

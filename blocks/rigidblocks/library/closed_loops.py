@@ -339,8 +339,8 @@ class ClosedLoopPlant(JointPlant):
     def remarks(self, t: Array, y: Record) -> Iterator[str]:
         for time, condition in near_singular_intervals(t, y.rank, y.condition):
             yield (
-                f"passed or came near a singular configuration at t = {time:g} s, where the "
-                f"output `condition` is {condition:.3g}"
+                f"passed through or came near a singular configuration at t = {time:g} s, where "
+                f"the output `condition` is {condition:.3g}"
             )
 
     def _motion(

@@ -50,7 +50,8 @@ class KalmanFilter(Block):
             object.__setattr__(self, name, names_of(name, getattr(self, name)))
         if not isinstance(self.plant, Block) or isinstance(self.plant, BlockInC):
             raise ValueError(
-                f"the plant of an estimator must be a block of traced functions, not a {kind}"
+                "the plant of an estimator must be a block whose functions can be traced, not a "
+                f"{kind}"
             )
         if bool(self.plant.states) == bool(self.plant.sampled):
             raise ValueError(

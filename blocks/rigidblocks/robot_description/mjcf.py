@@ -451,7 +451,8 @@ def _check_known(path: Path, m: Any) -> None:
         ),
         "wind": np.any(m.opt.wind) and (m.opt.density or m.opt.viscosity),
         "fluid forces on ellipsoids": np.any(m.geom_fluid) and (m.opt.density or m.opt.viscosity),
-        "springs that yield": _any(m, "jnt_springyield") or _any(m, "tendon_springyield"),
+        "springs with the attribute springyield": _any(m, "jnt_springyield")
+        or _any(m, "tendon_springyield"),
         "soft bodies": m.nflex,
         "plugins": m.nplugin,
     }
@@ -878,7 +879,9 @@ class _Reader:
         m, control = self.m, self._first_control(k)
         parts = m.actuator_gainprm[k, 2:], m.actuator_biasprm[k], m.actuator_dynprm[k, 1:]
         if _control_inputs(m, k) != ["voltage"] or any(map(np.any, parts)):
-            return "is a DC motor with a controller, cogging, friction, a temperature or saturation"
+            return (
+                "is a DC motor with the attribute controller, cogging, lugre, thermal or saturation"
+            )
         if not m.actuator_dynprm[k, 0]:
             return None
         lower, upper = m.actuator_ctrlrange[control]

@@ -115,8 +115,8 @@ def exciting_motion(
     if model.has_constraints or model.nq != model.nv:
         reason = "loops" if model.has_constraints else "joints with quaternions"
         raise ValueError(
-            f"model '{model.name}' has {reason}; an exciting motion needs independent joints with "
-            "one position for each velocity"
+            f"model '{model.name}' has {reason}; an excitation trajectory needs independent joints "
+            "with one position for each velocity"
         )
     limits = LimitedSeries(model, period, harmonics, lower, upper, velocity, acceleration)
     terms = check_terms(joint_terms)
@@ -142,7 +142,7 @@ def exciting_motion(
         now = condition(x)
         return now, slope(x, now)
 
-    minimize = module_of("scipy.optimize", "an exciting motion").minimize
+    minimize = module_of("scipy.optimize", "an excitation trajectory").minimize
     found = minimize(cost, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
     best = min((x, found.x), key=condition)
     center, sine, cosine = limits.coefficients(best)

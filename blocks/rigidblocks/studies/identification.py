@@ -574,7 +574,7 @@ def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
     if problems:
         raise ValueError(
             f"the motion does not determine all {len(base)} base parameters: "
-            f"{'; '.join(problems[:3])}; use a motion of all joints, such as `exciting_motion`"
+            f"{'; '.join(problems[:3])}; move all joints, for example along an `exciting_motion`"
         )
 
 

@@ -41,7 +41,7 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
     if wanted.shape != got.shape or units[0] != units[1]:
         raise ValueError(
             f"{command} has the shape {wanted.shape[1:]} and the unit {units[0]}, but {actual} "
-            f"has {got.shape[1:]} and {units[1]}; the shapes and the units must be equal"
+            f"has {got.shape[1:]} and {units[1]}; both must have the same shape and unit"
         )
     figure, (above, below) = panels(2, f"{actual} follows {command}")
     above.plot(result.time, wanted, "--", lw=1.2, label=names_of(result, command))
@@ -70,7 +70,8 @@ def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure"
     x, y = curves_of(result, q), curves_of(result, qd)
     if x.shape != y.shape:
         raise ValueError(
-            f"{q} has {x.shape[1]} elements, but {qd} has {y.shape[1]}; the numbers must be equal"
+            f"{q} has {x.shape[1]} elements, but {qd} has {y.shape[1]}; both must have the same "
+            "number of elements"
         )
     figure, (axis,) = panels(1, f"{qd} over {q}", height=4.5)
     for a, b, name in zip(x.T, y.T, names_of(result, q), strict=True):

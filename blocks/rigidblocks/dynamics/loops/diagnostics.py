@@ -104,7 +104,7 @@ class SingularPassage(NamedTuple):
 
     def __str__(self) -> str:
         return (
-            f"{'passed' if self.crossed else 'came to'} a singular configuration at t = "
+            f"{'passed through' if self.crossed else 'approached'} a singular configuration at t = "
             f"{self.t:.6g} s"
         )
 

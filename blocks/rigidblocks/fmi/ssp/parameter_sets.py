@@ -257,7 +257,7 @@ def _value(parameter: Element, of_type: Element) -> Any:
             raise ValueError(f"invalid {kind} '{one}'") from None
     if len(values) != prod(sizes):
         shape = f"an array of {' by '.join(map(str, sizes))}" if sizes else "one variable"
-        raise ValueError(f"there are {len(values)} values for {shape}; the numbers must be equal")
+        raise ValueError(f"{len(values)} values given for {shape}; expected {prod(sizes)}")
     if not sizes:
         return values[0]
     array = np.empty(len(values), object if kind in _NAMES else None)
