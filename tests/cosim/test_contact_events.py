@@ -410,21 +410,30 @@ def test_contact_run_without_contacts_gives_the_motion_of_free_fall():
 # invalid arguments
 
 
-def test_invalid_contact_run_is_rejected():
+def test_contact_run_that_starts_with_penetration_is_rejected():
     with pytest.raises(
         ValueError,
         match=r"contact 0 penetrates by 0.1 m at the start; rigid contacts need gaps >= 0",
     ):
         dropped(0.0, 1.0, height=-0.1)
+
+
+def test_contact_run_with_a_step_that_does_not_divide_its_duration_is_rejected():
     with pytest.raises(
         ValueError,
         match=r"dt = 0.3 s does not divide the duration of the run, 1.0 s; use for example dt",
     ):
         dropped(0.0, 1.0, 0.3)
+
+
+def test_coefficient_of_restitution_above_one_is_rejected():
     with pytest.raises(
         ValueError, match=r"a coefficient of restitution must be between 0 and 1, not \[1.5\]"
     ):
         dropped(1.5, 1.0)
+
+
+def test_sphere_contacts_of_points_without_a_radius_are_rejected():
     points = (PointSet([[0.0, 0.0, 0.0]]),)
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     balls = Model(

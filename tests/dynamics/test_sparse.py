@@ -147,7 +147,7 @@ def test_sparse_and_dense_matrix_products_agree(rng, tree, columns):
         assert product(L, tree, x).shape == x.shape
 
 
-def test_unit_option_does_not_change_products_with_a_unit_triangular_factor(rng, tree):
+def test_unit_diagonal_option_does_not_change_solutions_with_a_unit_triangular_matrix(rng, tree):
     L, x = lower(rng, tree), rng.uniform(-1, 1, len(tree))
     np.fill_diagonal(L, 1.0)
     assert_array_equal(mpy_li(L, tree, x, unit=True), mpy_li(L, tree, x))

@@ -47,7 +47,7 @@ def parameters(path):
 
 
 @pytest.mark.parametrize("target", ["native", "source", "python"])
-def test_one_fmu_script_is_exported_to_every_target(tmp_path, target):
+def test_same_script_exports_an_fmu_for_every_target(tmp_path, target):
     path = export_fmu(SCRIPT, tmp_path / "a.fmu", target)
     assert validate_fmu(str(path)) == []
     assert fmpy.read_model_description(str(path)).modelName == "Planar2PD"

@@ -129,13 +129,13 @@ def test_ranges_to_a_cone_match_the_closed_form():
 def test_rays_almost_along_the_axis_of_round_shapes_hit_their_ends():
     """The discriminant of such a ray is proportional to the square of its angle."""
     angles = np.array([0.0, 1e-9, 5e-8, 1e-7, 3e-6, 1e-4])
-    radius, half, beside = 0.005, 0.1, np.array([1.0, 0.0, 0.0])
+    radius, half, offset = 0.005, 0.1, np.array([1.0, 0.0, 0.0])
     cylinder = Obstacle("cylinder", (radius, half), -1, identity())
-    capsule = Obstacle("capsule", (radius, half), -1, Transform(np.eye(3), beside))
+    capsule = Obstacle("capsule", (radius, half), -1, Transform(np.eye(3), offset))
     directions = np.column_stack([np.sin(angles), 0.0 * angles, -np.cos(angles)])
     rays = RayFan(RayScene((cylinder, capsule)), directions)
     compiled = CompiledFunction(graph_of(rays))
-    for p, height in ((np.zeros(3), 1.0 - half), (beside, 1.0 - half - radius)):
+    for p, height in ((np.zeros(3), 1.0 - half), (offset, 1.0 - half - radius)):
         x = np.concatenate([p + np.array([0.0, 0.0, 1.0]), np.eye(3).ravel()])
         assert_allclose(rays.distances(x), height / np.cos(angles), rtol=1e-6)
         assert_array_equal(compiled(x), rays.distances(x))

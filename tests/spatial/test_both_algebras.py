@@ -163,7 +163,7 @@ def test_inverse_transform_times_transform_is_the_identity(algebra, data):
 
 @both
 @given(st.data())
-def test_power_of_a_wrench_in_a_motion_does_not_depend_on_the_frame(algebra, data):
+def test_power_of_a_wrench_and_a_twist_does_not_depend_on_the_frame(algebra, data):
     X, m, f = draw_values(data, algebra.transforms, algebra.vectors, algebra.vectors)
     algebra.equal((X @ m) @ X.force(f), m @ f)
 

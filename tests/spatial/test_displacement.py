@@ -87,7 +87,7 @@ def test_displacement_of_the_inverse_is_the_negative_displacement(X, Y):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_error_of_the_displacement_formula_is_of_second_order_in_the_angle(seed):
+def test_error_of_the_displacement_between_two_frames_is_of_second_order_in_the_angle(seed):
     rng = np.random.default_rng(seed)
     u = rng.uniform(-1, 1, 6)
     errors = []

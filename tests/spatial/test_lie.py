@@ -51,7 +51,7 @@ def test_product_of_exponentials_of_parallel_velocities_is_the_exponential_of_th
     assert_allclose(parts.matrix(), exp(u).matrix(), atol=20 * RTOL)
 
 
-def test_displacement_formula_of_rbda_approximates_the_logarithm(rng):
+def test_displacement_between_two_frames_approximates_the_logarithm_of_their_transform(rng):
     # RBDA Table A.2: translations are exact, and the angular part is scaled by sin(theta)/theta
     u = velocity(rng, 0.2)
     assert_allclose(displacement(exp(u))[:3], u[:3] * np.sin(0.2) / 0.2, atol=RTOL)

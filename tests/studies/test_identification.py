@@ -1,4 +1,4 @@
-"""Base parameters, identification, physically possible inertias and exciting motions."""
+"""Base parameters, identification, physically possible inertias and excitation trajectories."""
 
 import os
 from dataclasses import replace
@@ -255,13 +255,13 @@ def test_pseudo_inertia_of_point_masses_is_the_sum_of_their_outer_products():
     assert_allclose(pseudo_inertia(phi), outer, rtol=1e-12, atol=1e-12)
 
 
-# --- exciting motions ---
+# --- excitation trajectories ---
 
 LIMITS = {"lower": -2.0, "upper": 2.5, "velocity": 2.0, "acceleration": 6.0}
 
 
 @pytest.mark.slow
-def test_exciting_motion_has_half_the_condition_number_of_the_best_random_motion():
+def test_excitation_trajectory_has_half_the_condition_number_of_the_best_random_trajectory():
     model = puma560().model
     base = base_parameters(model)
     found = exciting_motion(model, 10.0, base=base, iterations=150, seed=1, **LIMITS)
@@ -280,7 +280,7 @@ def test_exciting_motion_has_half_the_condition_number_of_the_best_random_motion
 
 
 @pytest.mark.slow
-def test_exciting_motion_keeps_the_limits_and_is_periodic():
+def test_excitation_trajectory_keeps_the_limits_and_is_periodic():
     model = random_arm(np.random.default_rng(32), 2)
     found = exciting_motion(model, 4.0, iterations=3, **LIMITS)
     t = np.linspace(0, 4.0, 777)
@@ -348,7 +348,7 @@ def test_invalid_identification_input_is_rejected(change, message):
         ({"period": -1.0}, "period must be positive, not -1.0 s"),
     ],
 )
-def test_invalid_limits_of_an_exciting_motion_are_rejected(change, message):
+def test_invalid_limits_of_an_excitation_trajectory_are_rejected(change, message):
     model = random_arm(np.random.default_rng(36), 2)
     with pytest.raises(ValueError, match=message):
         exciting_motion(model, **{"period": 4.0, **LIMITS, **change})
@@ -361,7 +361,7 @@ def test_identification_rejects_too_few_samples():
         identify(model, one, one, one, one)
 
 
-def test_exciting_motion_of_a_closed_loop_or_a_free_body_is_rejected():
+def test_excitation_trajectory_of_a_closed_loop_or_free_body_is_rejected():
     for model, reason in ((four_bar(), "loops"), (MODELS["satellite"](), "quaternions")):
         with pytest.raises(ValueError, match=reason):
             exciting_motion(model, 4.0, **LIMITS)
@@ -389,7 +389,7 @@ def test_identified_joint_terms_have_the_unit_of_their_degree_of_freedom():
         assert unit == ("kg" if name[-2] in "456" else "kg.m2")
 
 
-def test_exciting_motion_rejects_base_parameters_computed_for_other_joint_terms():
+def test_excitation_trajectory_rejects_base_parameters_computed_for_other_joint_terms():
     model = random_arm(np.random.default_rng(38), 2)
     base = base_parameters(model, joint_terms=["viscous"])
     with pytest.raises(ValueError, match="another model or to other joint terms"):
@@ -399,7 +399,7 @@ def test_exciting_motion_rejects_base_parameters_computed_for_other_joint_terms(
 
 
 @pytest.mark.parametrize("harmonics", [1, 5, pytest.param(60, marks=pytest.mark.slow)])
-def test_exciting_motion_with_many_harmonics_keeps_its_limits_between_samples(harmonics):
+def test_excitation_trajectory_with_many_harmonics_keeps_its_limits_between_samples(harmonics):
     model = random_arm(np.random.default_rng(39), 2)
     rng = np.random.default_rng(40)
     series = LimitedSeries(model, 1.0, harmonics, *LIMITS.values())

@@ -125,7 +125,7 @@ ESSENTIAL = {
     },
     "fmi/test_export.py": {
         "test_export_fmu_writes_valid_fmi_3_fmus": ["source"],
-        "test_one_fmu_script_is_exported_to_every_target": ["python", "source"],
+        "test_same_script_exports_an_fmu_for_every_target": ["python", "source"],
     },
     "fmi/test_fmi3.py": {
         "test_dependencies_of_array_elements_agree_with_the_model_structure": [
