@@ -162,7 +162,10 @@ EQUIVALENT_CALLS = {
     "RealTime real_time realtime HIL Runner": "build_runner(system, 'plant', dt=1e-3)",
     "Mesh": "from rigidblocks.contact import ConvexHull, TriangleMesh",
     "Ground Terrain": "Plane(...) or HeightField(...) in a World, or GroundContact(...)",
-    "Lidar RangeFinder": ("described_plant('robot.sdf', sensors=True), or ProximitySensor(...)"),
+    "Lidar RangeFinder": (
+        "ProximitySensor(...); described_plant of rigidblocks.library.plant_from_file with "
+        "sensors=True has the lidars of a robot file"
+    ),
     "simulate_fmu": "system.add(name, 'file.fmu') and simulate(system, t_stop, dt)",
     "read_model_description": "`rigidblocks info file.fmu`, or system.add(name, 'file.fmu')",
     "MjModel mj_loadXML load_mjcf load_sdf load_xacro load_urdf from_urdf load_robot URDF Robot "
