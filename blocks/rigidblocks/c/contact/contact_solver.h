@@ -169,45 +169,66 @@ static inline double solve_moments(struct rb_scene *s, struct rb_contact *c)
     return turned * c->lever_arm;
 }
 
-/* Return the factor of the normal velocity in the update of the normal impulse [kg].
+/* Compute the friction impulse of one contact for the next normal impulse next[0]:
 
-   Friction of a contact that slips is proportional to the normal impulse and may raise the normal
-   velocity (W_nt p_t > 0). The factor 1 / W_nn would then overshoot, and the sweeps would not
-   converge if W_nt p_t > W_nn p_n. The factor of such a contact is 1 / (W_nn + W_nt p_t / p_n). */
-static inline double normal_factor(const struct rb_contact *c)
+     p_t' = project onto |p_t| <= mu p_n' of t,
+     t = p_t - (u_t + bias + W_tn (p_n' - p_n)) / lambda_max(W_tt)
+
+   The factor 1 / lambda_max(W_tt) does not overshoot for any orientation of the tangents. Returns
+   1 if the contact slips: |t| > mu p_n'. */
+static inline int next_friction(const struct rb_contact *c, const double *w, double *next,
+                                double *t)
 {
-    const double *p = c->impulse, limit = (1.0 - 1e-9) * c->mu * p[0],
-                 raised = c->delassus[1] * p[1] + c->delassus[2] * p[2];
-    if (!(raised > 0.0) || !(p[0] > 0.0) || p[1] * p[1] + p[2] * p[2] < limit * limit)
-        return c->inverse_normal;
-    return 1.0 / (c->delassus[0] + raised / p[0]);
+    const double change = next[0] - c->impulse[0];
+    t[0] = c->impulse[1] - c->inverse_tangent * (w[1] + c->bias[1] + c->delassus[3] * change);
+    t[1] = c->impulse[2] - c->inverse_tangent * (w[2] + c->bias[2] + c->delassus[6] * change);
+    const double limit = c->mu * next[0], squared = t[0] * t[0] + t[1] * t[1];
+    const int slips = squared > limit * limit;
+    const double part = slips ? limit / sqrt(squared) : 1.0;
+    next[1] = part * t[0];
+    next[2] = part * t[1];
+    return slips;
+}
+
+/* Include the friction of a slip in the normal impulse of one contact.
+
+   Friction that slips is proportional to the normal impulse, p_t = mu p_n d. If it raises the normal
+   velocity (W_nt d > 0), a normal impulse that ignores it overshoots, and the sweeps cycle. The
+   normal impulse of a slip in the direction d = t / |t| is
+
+     p_n' = max(impulse_min, (W_nn p_n + W_nt p_t - (u_n - velocity_min)) / (W_nn + mu W_nt d))
+
+   The next impulse is this solution if the contact slips with it. A contact that sticks in the
+   solution keeps its impulse, because (W_nt d)^2 <= W_nn lambda_max(W_tt). */
+static inline void include_slip(const struct rb_contact *c, const double *w, const double *t,
+                                double *next)
+{
+    const double raised = c->delassus[1] * t[0] + c->delassus[2] * t[1], *p = c->impulse;
+    if (!(c->mu * raised > 0.0))
+        return;
+    const double mass = c->delassus[0] + c->mu * raised / sqrt(t[0] * t[0] + t[1] * t[1]),
+                 pushed = c->delassus[0] * p[0] + c->delassus[1] * p[1] + c->delassus[2] * p[2];
+    double slip[3] = {rb_max((pushed - (w[0] - c->velocity_min)) / mass, c->impulse_min)}, s[2];
+    if (next_friction(c, w, slip, s))
+        memcpy(next, slip, sizeof slip);
 }
 
 /* Update the impulse of one contact, with all other impulses fixed:
 
-     p_n' = max(impulse_min, p_n - (u_n - velocity_min) normal_factor)
-     p_t' = project onto |p_t| <= mu p_n' of
-            p_t - (u_t + bias + W_tn (p_n' - p_n)) / lambda_max(W_tt)
+     p_n' = max(impulse_min, p_n - (u_n - velocity_min) / W_nn)
 
-   The factor 1 / lambda_max(W_tt) does not overshoot for any orientation of the tangents. Returns
-   the residual [m/s]: the largest change of a component of the contact velocity. */
+   `next_friction` computes the friction impulse, and `include_slip` corrects both. Returns the
+   residual [m/s]: the largest change of a component of the contact velocity. */
 static inline double solve_contact(struct rb_scene *s, struct rb_contact *c)
 {
-    double w[3], next[3], change[RB_CONTACT_ROWS] = {0.0};
+    double w[3], next[3], t[2], change[RB_CONTACT_ROWS] = {0.0};
     rb_contact_velocity(s, c, w);
-    next[0] = c->impulse[0] - (w[0] - c->velocity_min) * normal_factor(c);
+    next[0] = c->impulse[0] - (w[0] - c->velocity_min) * c->inverse_normal;
     next[0] = rb_max(next[0], c->impulse_min);
-    change[0] = next[0] - c->impulse[0];
-    next[1] = c->impulse[1] - c->inverse_tangent * (w[1] + c->bias[1] + c->delassus[3] * change[0]);
-    next[2] = c->impulse[2] - c->inverse_tangent * (w[2] + c->bias[2] + c->delassus[6] * change[0]);
-    const double limit = c->mu * next[0], squared = next[1] * next[1] + next[2] * next[2];
-    if (squared > limit * limit) {
-        const double part = limit / sqrt(squared);
-        next[1] *= part;
-        next[2] *= part;
-    }
-    change[1] = next[1] - c->impulse[1];
-    change[2] = next[2] - c->impulse[2];
+    next_friction(c, w, next, t);
+    include_slip(c, w, t, next);
+    for (int i = 0; i < 3; i++)
+        change[i] = next[i] - c->impulse[i];
     memcpy(c->step, change, sizeof change);
     if (change[0] == 0.0 && change[1] == 0.0 && change[2] == 0.0)
         return 0.0;
