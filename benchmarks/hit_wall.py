@@ -2,7 +2,7 @@
 
     python benchmarks/hit_wall.py
 
-The wall has 10 x 10 bricks in running bond, without mortar. A ball of 5 kg hits it with 8 m/s. Both
+The wall has 10 x 10 bricks in running bond, without mortar. A ball of 5 kg hits it at 8 m/s. Both
 engines simulate 0.5 s in steps of 1 ms; MuJoCo has its default settings. The table lists the CPU
 time of a step, the Gauss-Seidel sweeps (mean, largest number), the largest penetration depth after
 a tenth of the run, the mechanical energy at the end and the height of the centre of mass.
