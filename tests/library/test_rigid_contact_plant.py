@@ -388,3 +388,27 @@ def test_small_nutation_of_a_spinning_body_stays_small():
     result = simulate(system, 50.0, 0.01, progress=False)
     transverse = np.linalg.norm(result["world.top_qd"][:, :2], axis=1)
     assert transverse.max() < 1.01e-9
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("moments", [(1.0, 2.0, 3.0), (1e-3, 1.0, 1.0), (0.5, 0.5, 1.0)])
+@pytest.mark.parametrize("turn", [1.0, 2.0, 4.0])
+def test_free_rotation_by_large_angles_per_step_conserves_energy_and_momentum(moments, turn):
+    """The energy w . I w / 2 and the magnitude |I w| of the momentum are constant."""
+    I, h, spins = np.diag(moments), 0.01, {}
+    world = World("spin", gravity=np.zeros(3))
+    for k, axis in enumerate([(1.0, 0.01, 0.0), (0.01, 1.0, 0.0), (1.0, 1.0, 1.0)]):
+        spins[f"top{k}"] = w = turn / h * np.array(axis) / np.linalg.norm(axis)
+        at, qd0 = (3.0 * k, 0.0, 0.0), [*w, 0.0, 0.0, 0.0]
+        inertia = mcI(1.0, np.zeros(3), I)
+        world.add_body(f"top{k}", inertia, [Sphere(0.1)], at=at, qd0=qd0)
+    system = System()
+    system.add("world", world.plant(sample_time=h))
+    result = simulate(system, 1.0, h, progress=False)
+    for name, w0 in spins.items():
+        w = result[f"world.{name}_qd"][:, :3]
+        energy = np.einsum("ki,ij,kj->k", w, I, w)
+        np.testing.assert_allclose(energy, w0 @ I @ w0, rtol=1e-11)
+        np.testing.assert_allclose(
+            np.linalg.norm(w @ I, axis=1), np.linalg.norm(I @ w0), rtol=1e-11
+        )

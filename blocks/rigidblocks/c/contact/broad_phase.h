@@ -113,6 +113,13 @@ static inline double half_tangent(double squared)
     return 0.5 * (1.0 + s * (1.0 / 3.0 + s * (2.0 / 15.0 + s * 17.0 / 315.0)));
 }
 
+/* Return the derivative of `half_tangent` with respect to its argument. */
+static inline double half_tangent_slope(double squared)
+{
+    const double s = 0.25 * squared;
+    return 0.125 * (1.0 / 3.0 + s * (4.0 / 15.0 + s * 51.0 / 315.0));
+}
+
 /* Rotate a quaternion by the rotation vector `angle` (base coordinates):
 
      q' = normalize([1, tan(a / 2) / a angle] q),   a = |angle| */
@@ -149,11 +156,79 @@ static inline void rb_angular_momentum(const struct rb_scene *s, int k, double *
     rb_rotate(s->body[k].r, out, out);
 }
 
+/* Residual of the equation of the mean momentum x of a body over the step:
+
+     f(x) = x + g w x x - L,  w = I^-1 x,  g = h tan(h w / 2) / (h w) */
+struct rb_mean_momentum {
+    double x[3], w[3], whirl[3], factor, f[3], squared; /* whirl = w x x, squared = f . f */
+};
+
+static inline void evaluate_mean_momentum(const struct rb_body *body, const double *momentum,
+                                          struct rb_mean_momentum *at)
+{
+    rb_rotate(body->inverse_inertia, at->x, at->w);
+    rb_cross(at->w, at->x, at->whirl);
+    at->factor = RB_SCENE_STEP * half_tangent(RB_SCENE_STEP * RB_SCENE_STEP * rb_dot(at->w, at->w));
+    rb_subtract(at->x, momentum, at->f);
+    rb_axpy(at->f, at->factor, at->whirl, at->f);
+    at->squared = rb_dot(at->f, at->f);
+}
+
+/* Compute Newton's step d of the mean momentum by Cramer's rule: f'(x) d = -f. */
+static inline void mean_momentum_step(const struct rb_body *body, const struct rb_mean_momentum *at,
+                                      double *d)
+{
+    const double slope = 2.0 * RB_SCENE_STEP * RB_SCENE_STEP * RB_SCENE_STEP *
+                         half_tangent_slope(RB_SCENE_STEP * RB_SCENE_STEP * rb_dot(at->w, at->w));
+    double column[3][3], normal[3];
+    for (int j = 0; j < 3; j++) {
+        const double *dw = body->inverse_inertia + 3 * j, e[3] = {j == 0, j == 1, j == 2};
+        rb_cross(at->w, e, normal);
+        rb_axpy(e, at->factor, normal, column[j]);
+        rb_cross(dw, at->x, normal);
+        rb_axpy(column[j], at->factor, normal, column[j]);
+        rb_axpy(column[j], slope * rb_dot(at->w, dw), at->whirl, column[j]);
+    }
+    rb_cross(column[1], column[2], normal);
+    const double det = rb_dot(column[0], normal);
+    d[0] = -rb_dot(at->f, normal) / det;
+    rb_cross(column[2], column[0], normal);
+    d[1] = -rb_dot(at->f, normal) / det;
+    rb_cross(column[0], column[1], normal);
+    d[2] = -rb_dot(at->f, normal) / det;
+}
+
+/* Solve for the mean angular velocity of a body that rotates far in a step, by Newton's method with
+   step halving. The bounds of 30 steps and 20 halvings were found by trial. */
+static inline void solve_fast_rotation(const struct rb_body *body, const double *momentum,
+                                       double *w)
+{
+    struct rb_mean_momentum at, next;
+    double d[3], part = 1.0;
+    memcpy(at.x, momentum, sizeof at.x);
+    evaluate_mean_momentum(body, momentum, &at);
+    for (int i = 0; i < 30 && part > 1e-6 && at.squared > 1e-30 * rb_dot(momentum, momentum); i++) {
+        mean_momentum_step(body, &at, d);
+        for (part = 1.0; part > 1e-6; part *= 0.5) {
+            rb_axpy(at.x, part, d, next.x);
+            evaluate_mean_momentum(body, momentum, &next);
+            if (next.squared < at.squared) {
+                at = next;
+                break;
+            }
+        }
+    }
+    memcpy(w, at.w, sizeof at.w);
+}
+
 /* Solve for the mean angular velocity w of a body over the step. A rotation with this velocity
    conserves the angular momentum and the energy (Simo and Wong 1991). x is the mean of the momentum
    in the body frame before and after the step, L the initial momentum. Fixed-point iteration solves
 
-       x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x. */
+       x + tan(h w / 2) / w (w x x) = L,  w = I^-1 x.
+
+   If the body turns by more than about 1 rad in a step, the iteration converges slowly or not at
+   all, and Newton's method follows. */
 static inline void rb_solve_mean_angular_velocity(const struct rb_scene *s, int k, double *w)
 {
     const struct rb_body *body = &s->body[k];
@@ -176,9 +251,11 @@ static inline void rb_solve_mean_angular_velocity(const struct rb_scene *s, int 
         memcpy(x, next, sizeof x);
         rb_rotate(body->inverse_inertia, x, w);
         if (change * change <= 1e-32 * before)
-            break;
+            return;
         before = change;
     }
+    if (!(before <= 1e-30))
+        solve_fast_rotation(body, momentum, w);
 }
 
 /* Compute the mean angular velocity w of a body over the step. Without contact, the value from the
