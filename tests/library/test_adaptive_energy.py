@@ -88,7 +88,7 @@ def test_energy_of_the_five_bar_is_conserved_for_random_initial_configurations()
 def test_bars_of_two_coupled_four_bars_stay_parallel_after_singular_configurations(rtol):
     """The two-four-bar mechanism of the IFToMM benchmark problems conserves its energy to 1e-5 J.
 
-    It passes its singular configuration ten times in 10 s, and its bars stay parallel.
+    It passes through its singular configuration ten times in 10 s, and its bars stay parallel.
     """
     mechanism, method = n_four_bar(2), method_of("adaptive", rtol)
     memory = memory_for(ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0), method)

@@ -387,7 +387,7 @@ def five_bar():
 
 
 @pytest.mark.slow
-def test_five_bar_passes_singular_configurations_at_the_times_of_spencer_2004():
+def test_five_bar_passes_through_singular_configurations_at_the_times_of_spencer_2004():
     # run 2: at 0.651 s and 1.854 s
     model, h = five_bar(), 1e-3
     theta = np.array([2 * np.pi / 3, np.arccos(2 / 3), -np.arccos(2 / 3), -2 * np.pi / 3])
