@@ -144,6 +144,12 @@ ADVICE = {
         "seed": "Noise(sample_time, seed=...) has the seed",
         "fmi_type": "write system.add(name, 'file.fmu', kind='co-simulation')",
     },
+    "prepare": {
+        "t_stop t_end stop_time duration scenario save progress view start": "prepare(system, dt)"
+        ".simulate(t_stop, ...) has t_stop, start, scenario, save, progress and view",
+        "real_time overrun transparent": "simulate(system, t_stop, dt, ...) has real_time, overrun "
+        "and transparent",
+    },
     "grid": {"": "names have dots: grid({'pd.kp[1]': [20.0, 40.0]})"},
     "connect": {"gain k factor": "insert a Gain block"},
     "*": {"like": "write system.add(name, block, like='arm.q')"},
