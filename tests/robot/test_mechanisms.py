@@ -180,8 +180,8 @@ def test_energy_of_mechanisms_is_conserved(make):
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "h"), [(2, 1e-3), (40, 1e-3)])
 def test_motion_of_a_chain_of_four_bars_matches_one_pendulum_for_ten_seconds(n, h):
-    # the chain passes through the singular collinear configuration about twelve times, where rounding
-    # errors grow: the error of 40 windows is 4e-6 with steps of 1 ms and 2e-5 with steps of 2 ms
+    # the chain passes through the singular collinear configuration about twelve times, where
+    # rounding errors grow: the error of 40 windows is 4e-6 with steps of 1 ms, 2e-5 with 2 ms
     t, y = plant_run(n_four_bar(n), 10.0, h, 1e-2)
     rate = 9.81 * ((n + 1) / 2 + n) / ((n + 1) / 3 + n)
     th = solve_ivp(
