@@ -204,13 +204,15 @@ static inline void solve_fast_rotation(const struct rb_body *body, const double 
                                        double *w)
 {
     struct rb_mean_momentum at, next;
-    double d[3], part = 1.0;
+    double d[3];
+    int halvings = 0;
     memcpy(at.x, momentum, sizeof at.x);
     evaluate_mean_momentum(body, momentum, &at);
-    for (int i = 0; i < 30 && part > 1e-6 && at.squared > 1e-30 * rb_dot(momentum, momentum); i++) {
+    for (int i = 0; i < 30 && halvings < 20 && at.squared > 1e-30 * rb_dot(momentum, momentum);
+         i++) {
         mean_momentum_step(body, &at, d);
-        for (part = 1.0; part > 1e-6; part *= 0.5) {
-            rb_axpy(at.x, part, d, next.x);
+        for (halvings = 0; halvings < 20; halvings++) {
+            rb_axpy(at.x, 1.0 / (1 << halvings), d, next.x);
             evaluate_mean_momentum(body, momentum, &next);
             if (next.squared < at.squared) {
                 at = next;
