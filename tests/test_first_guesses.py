@@ -229,12 +229,12 @@ def names():
     return found | globals() | {"system": system, "result": result}
 
 
-def test_list_of_first_guesses_has_at_least_100_entries():
+def test_list_of_guessed_calls_has_at_least_100_entries():
     assert len(GUESSES) >= 100
 
 
 @pytest.mark.parametrize("guess", GUESSES)
-def test_first_guess_of_a_user_works_or_its_error_names_the_correct_call(guess, names):
+def test_guessed_call_works_or_its_error_names_the_correct_call(guess, names):
     expected = GUESSES[guess]
     if expected is None:
         eval(guess, names)

@@ -22,7 +22,7 @@ USES = {
     "plot": [
         "test_charts.py::test_chart_limit_lines_are_dashed_and_each_line_has_a_legend_entry",
         "view/test_plots.py::test_tracking_figure_shows_the_measured_signal_and_the_tracking_error",
-        "view/test_plots.py::test_figure_of_a_run_has_panels_for_sample_spacing_and_events",
+        "view/test_plots.py::test_step_figure_of_a_run_shows_sample_intervals_and_events",
     ],
     "view": [
         "view/test_meshes.py::test_drawn_mesh_has_the_pose_of_its_link",

@@ -76,7 +76,7 @@ def test_each_public_name_is_used_in_a_runnable_documentation_example():
     assert names - words == WAITING
 
 
-def test_introductory_pages_have_at_most_200_words_per_stated_minute():
+def test_introductory_pages_have_at_most_200_words_per_minute_of_reading_time():
     """The assumed reading speed is 200 words per minute; the first page takes at most 2 minutes."""
     start = ROOT / "docs/start"
     said = re.findall(

@@ -174,7 +174,7 @@ class Rotations(Block):
 
 
 @pytest.mark.slow
-def test_automatic_method_selection_does_not_alternate_for_a_fast_rotation():
+def test_automatic_selection_does_not_alternate_between_methods_in_a_fast_rotation():
     block, method = Rotations(), method_of("adaptive or stiff", 1e-4)
     m, memory = walked(block, method, 2.0, 5)
     assert m[memory.s][STIFF_DETECTIONS] < 8
@@ -243,7 +243,7 @@ def test_nonstiff_mechanism_is_integrated_with_the_explicit_method(dt):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", [compiled_stepper, numpy_stepper])
-def test_steps_that_reach_max_inner_steps_are_counted_and_stay_finite(form):
+def test_communication_steps_that_reach_max_inner_steps_are_counted_and_give_finite_states(form):
     for name in ("adaptive", "stiff"):
         method = method_of(name, 1e-9, max_inner_steps=3)
         m, memory = walked(VanDerPol(1e3), method, 0.5, 40, form)

@@ -72,7 +72,7 @@ def test_interpolant_equals_the_integrator_states_at_both_ends_of_the_step(metho
     assert_allclose(states(1.0), expected, rtol=ROUNDING)
 
 
-def test_slope_of_the_interpolant_equals_the_state_derivatives_of_the_stages():
+def test_derivative_of_the_interpolant_equals_the_state_derivatives_of_the_stages():
     for method, places in (
         (EULER, {0.0: 0, 1.0: 0}),
         (HEUN, {0.0: 0, 1.0: 1}),

@@ -223,7 +223,7 @@ def test_blocks_with_valid_ports_and_functions_are_accepted():
     assert GravityCompensation(planar2()).outputs[0].name == "tau"
 
 
-def test_block_is_validated_after_its_user_defined_init():
+def test_block_is_validated_after_its_user_defined_init_method():
     class Tank(Block):
         def __init__(self, level):
             super().__init__()

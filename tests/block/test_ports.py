@@ -200,7 +200,7 @@ def test_flatten_without_ports_returns_an_empty_array():
     assert flatten((), {}, "nothing").shape == (0,)
 
 
-def test_ranges_of_fmi_integer_types_are_numpy_ranges_clipped_to_2_to_the_53():
+def test_range_of_an_fmi_integer_type_contains_only_integers_that_a_double_represents_exactly():
     """Doubles represent integers exactly up to 2^53."""
     names = {"Integer": np.int32} | {
         f"{sign}Int{n}": np.dtype(f"{sign}int{n}".lower())

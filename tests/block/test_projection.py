@@ -324,7 +324,7 @@ class Timed(Block):
 
 
 @STEPPERS
-def test_projections_are_evaluated_at_the_time_of_their_inner_step(stepper):
+def test_projection_is_evaluated_at_the_end_time_of_each_inner_step(stepper):
     """RK4 integrates a cubic polynomial exactly from the start of any inner step."""
     own = stepper(Memory(Timed()), RK4, 0.1)
     m = own.memory.start()

@@ -39,7 +39,7 @@ def test_output_file_with_a_wrong_ending_is_rejected(folder, capsys, command, en
 
 
 @pytest.mark.usefixtures("folder")
-def test_error_for_the_export_of_a_system_without_a_step_names_the_dt_option(capsys):
+def test_error_for_a_system_export_without_a_communication_step_names_the_dt_option(capsys):
     assert main(["fmu", "arm.py"]) == 2
     assert "arm.py needs --dt, its communication step [s]" in capsys.readouterr().err
 
@@ -69,7 +69,9 @@ def test_info_command_prints_the_time_span_and_the_signals_of_a_record(folder, c
         "hil": "runner",
     }.items(),
 )
-def test_command_name_of_another_tool_is_answered_with_the_similar_command(capsys, typed, meant):
+def test_error_for_a_command_name_of_another_tool_suggests_the_similar_command(
+    capsys, typed, meant
+):
     assert main([typed, "arm.py"]) == 2
     assert f"No such command '{typed}'; write rigidblocks {meant}" in capsys.readouterr().err
     assert main([meant, "--help"]) == 0
@@ -77,6 +79,6 @@ def test_command_name_of_another_tool_is_answered_with_the_similar_command(capsy
 
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize("option", ["--t-stop", "--t-end"])
-def test_stop_time_has_the_name_of_the_python_argument_too(capsys, option):
+def test_stop_time_option_also_has_the_name_of_the_python_argument(capsys, option):
     assert main(["run", "arm.py", option, "0.003", "--dt", "1e-3", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["time"] == pytest.approx(0.003)

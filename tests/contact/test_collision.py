@@ -108,7 +108,7 @@ def test_collision_function_does_not_change_the_velocities_of_separating_bodies(
         assert not dv2.any()
 
 
-def test_fixed_body_is_the_limit_of_an_infinitely_heavy_body(rng):
+def test_collision_with_a_very_heavy_body_approaches_the_collision_with_a_fixed_body(rng):
     _, I2, v1, v2, N = random_collision(rng)
     heavy = RigidInertia(1e12, np.zeros(3), 1e12 * np.eye(3))
     for mu in (0.2, np.inf):

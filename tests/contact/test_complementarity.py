@@ -104,7 +104,7 @@ def test_contact_force_is_zero_if_no_contact_closes(rng):
         assert_allclose(s.w, d, rtol=1e-14)
 
 
-def test_complementarity_solution_scales_with_units_and_with_contact_normals(rng):
+def test_complementarity_solution_scales_with_units_and_lengths_of_contact_normals(rng):
     for _ in range(20):
         Y, d = random_problem(rng, 12, 20)
         M, s = Y.T @ Y, complementarity(Y.T @ Y, d)
@@ -179,7 +179,7 @@ def test_contact_whose_normal_is_a_positive_combination_of_other_normals_has_no_
         assert_allclose(more @ t.lam, Y @ s.lam, rtol=0, atol=RTOL * np.abs(d).max())
 
 
-def test_infeasible_contact_problem_satisfies_farkas_lemma(rng):
+def test_infeasible_contact_problem_has_a_certificate_of_farkas_lemma(rng):
     found = 0
     for _ in range(100):
         Y, d = random_problem(rng, 8, 4, solvable=False)

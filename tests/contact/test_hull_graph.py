@@ -132,7 +132,7 @@ def exact_depth(p, q, facets_p, facets_q):
     return ((p @ normals.T).max(axis=0) - (q @ normals.T).min(axis=0)).min()
 
 
-def test_signed_distance_of_hulls_matches_the_dual_problem_or_a_search_of_facet_normals():
+def test_gap_and_penetration_depth_of_hulls_match_independent_algorithms():
     # separate hulls: |p - q| = max_n (-s_A(-n) - s_B(n))
     rng, count = np.random.default_rng(9), [0, 0]
     for _ in range(12):
@@ -196,7 +196,7 @@ def test_hull_graph_is_read_only_because_hulls_with_equal_points_share_one_graph
 @pytest.mark.parametrize(
     "points", [np.zeros((0, 3)), np.full((4, 3), np.nan), np.full((4, 3), np.inf), np.eye(4)]
 )
-def test_hull_of_no_points_or_of_points_that_are_not_finite_is_rejected(points):
+def test_hull_of_empty_or_nonfinite_points_is_rejected(points):
     for function in (hull_graph, hull_triangles):
         with pytest.raises(
             ValueError, match=r"a hull needs points with finite coordinates.*\(n, 3"

@@ -62,7 +62,7 @@ def rest(shape, at):
 
 
 @pytest.mark.slow
-def test_body_with_a_shape_from_outside_rests_on_its_primitives():
+def test_body_with_a_user_defined_shape_rests_on_the_primitives_of_the_shape():
     height, speed = rest(Dumbbell(0.1, 0.6), (0.0, 0.0, 0.15))
     assert height == pytest.approx(0.1, abs=FALL)  # of the centres above the ground
     assert speed < 1e-5
@@ -75,7 +75,7 @@ def test_cone_rests_on_its_base():
     assert speed < 1e-5
 
 
-def test_shape_has_the_table_rows_of_its_primitives_in_each_frame():
+def test_primitives_of_a_transformed_shape_have_transformed_centres():
     X = rotx(0.7) @ xlt([0.1, -0.2, 0.3])
     shape = Dumbbell(0.1, 0.6).transform(X)
     rows = list(shape_rows(shape))
@@ -100,7 +100,7 @@ def test_distance_of_a_cone_to_a_plane_matches_its_closed_form(tilt):
     assert -1e-12 <= found - exact <= error + 1e-12
 
 
-def test_own_shape_is_drawn_and_saved_as_its_primitives(tmp_path):
+def test_user_defined_shape_is_drawn_and_saved_as_its_primitives(tmp_path):
     shapes = [Dumbbell(0.1, 0.6), Cone(RADIUS, HEIGHT)]
     kinds = [solid.kind for solid in shape_solids(shapes, 0, (1.0, 0.0, 0.0))]
     assert kinds == ["sphere", "sphere", "mesh"]
@@ -127,7 +127,7 @@ class Rocket(Shape):
         raise NotImplementedError
 
 
-def test_primitives_of_primitives_are_drawn_and_saved(tmp_path):
+def test_shape_that_contains_composite_shapes_is_drawn_and_saved_as_primitives(tmp_path):
     kinds = [solid.kind for solid in shape_solids([Rocket()], 0, (1.0, 0.0, 0.0))]
     assert kinds == ["mesh", "sphere", "sphere"]
     model = replace(planar2(), contact=((), (Rocket(),)))
@@ -172,7 +172,7 @@ def test_cone_of_an_sdf_file_is_visible_to_its_lidar(tmp_path):
     assert_allclose(found, [2.0 - 0.15], rtol=1e-12)  # the ray hits an edge of the pyramid
 
 
-def test_cone_without_extent_is_rejected():
+def test_cone_with_a_nonpositive_radius_or_height_is_rejected():
     with pytest.raises(ValueError, match="the height of a cone"):
         Cone(0.1, 0.0)
     with pytest.raises(ValueError, match="the radius of a cone"):

@@ -133,7 +133,7 @@ def test_reversed_sliding_velocity_reverses_the_friction_force(law, rng):
     assert_allclose(back.friction, -force.friction, rtol=1e-9, atol=1e-9)
 
 
-def test_power_of_both_contact_wrenches_is_the_power_of_the_contact_force_in_relative_motion(rng):
+def test_total_power_of_both_contact_wrenches_is_contact_force_times_relative_velocity(rng):
     f, c = rng.normal(size=(2, 50, 3))
     on_body = wrench(f, c)
     twists = rng.normal(size=(2, 50, 6))
@@ -145,7 +145,7 @@ def test_power_of_both_contact_wrenches_is_the_power_of_the_contact_force_in_rel
 # contact surface
 
 
-def test_relaxation_of_a_free_surface_matches_the_analytic_solution(rng):
+def test_relaxation_of_a_free_contact_surface_matches_the_analytic_solution(rng):
     K, D, z0 = 1e4, 20.0, -rng.uniform(0, 1e-2, 20)
     step = 1e-9
     slope = (relaxed_surface(z0, step, K, D) - z0) / step

@@ -109,7 +109,7 @@ def with_inertia(k):
 
 
 @pytest.mark.slow
-def test_acceleration_feedback_has_the_effect_of_additional_inertia():
+def test_acceleration_feedback_is_equivalent_to_additional_inertia():
     model, k = planar2(), 5.0
     result = simulate(with_inertia(k), 0.2, 0.02, transparent=True, method="rk4", h=0.01)
     for q, qd, qdd in zip(*(result[f"robot.{x}"] for x in ("q", "qd", "qdd")), strict=True):

@@ -174,7 +174,7 @@ def test_saved_state_of_a_resized_fmu_is_restored(path):
         assert_array_equal(run["part.y"], second)
 
 
-def test_threads_use_one_fmu_with_different_array_sizes(path):
+def test_threads_can_run_one_fmu_with_different_array_sizes(path):
     def outputs(n):
         start = {"n": n, "A": -np.eye(n), "B": np.ones((n, 3)), "C": np.ones((3, n)), "x": 0.0}
         return simulate(system_of(path, start), END, DT)["part.y"][-1]

@@ -187,7 +187,7 @@ def test_contact_is_lost_when_its_normal_force_reaches_zero():
     assert_allclose(run["q"][-1], 20.0 * s**3 / 6, rtol=1e-7)
 
 
-def test_body_under_an_increasing_push_starts_to_slide_at_the_friction_limit():
+def test_body_under_an_increasing_force_starts_to_slide_at_the_friction_limit():
     model = Model(
         "block",
         (-1, 0),
@@ -358,7 +358,7 @@ def soft_bounce(K, zeta, t_stop):
 
 
 @pytest.mark.slow
-def test_motion_with_compliant_contact_converges_to_rigid_contact_for_large_stiffness():
+def test_compliant_contact_motion_converges_to_rigid_contact_motion_for_large_stiffness():
     # the contact lasts pi / sqrt(K), so its two events differ by this time: the slope is -1/2
     zeta, t_stop = 0.1, 1.1
     e = np.exp(-zeta * (np.pi - 2 * np.arcsin(zeta)) / np.sqrt(1 - zeta**2))

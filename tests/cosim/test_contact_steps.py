@@ -47,7 +47,7 @@ def test_slipping_ball_reaches_its_closed_form_rolling_speed_for_any_sample_spac
 
 
 @pytest.mark.parametrize("e", [0.0, 0.5, 1.0])
-def test_fast_ball_hits_a_small_ball_between_two_recorded_samples(e):
+def test_collision_of_a_fast_ball_between_two_recorded_samples_is_detected(e):
     # without the event, the ball would be 50 m past the other ball at the next row
     model = two_on_a_rail()
     contacts = partial(sphere_contacts, model, pairs=[(0, 1)])

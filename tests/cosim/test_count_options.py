@@ -62,7 +62,7 @@ def test_batch_with_a_recording_interval_longer_than_the_run_records_one_sample(
 
 
 @pytest.mark.parametrize("count", [2**31, 2**64, 2**64 + 1, 10**400])
-def test_count_beyond_the_range_of_c_integers_is_rejected(count):
+def test_count_option_beyond_the_range_of_c_integers_is_rejected(count):
     match = r"max_inner_steps must be at most 2147483647, not"
     for make in (
         lambda n: arm(max_inner_steps=n),

@@ -88,7 +88,7 @@ def result_of(time, **columns):
     return Result(time, ports, np.column_stack(list(columns.values())), {})
 
 
-def test_first_growth_is_the_first_signal_above_a_thousand_times_its_initial_range():
+def test_first_growing_signal_is_the_first_above_a_thousand_times_its_initial_range():
     """exp(a t) exceeds 1000 exp(a T / 10) at t = ln(1000) / a + T / 10."""
     t = np.linspace(0.0, 10.0, 10_001)
     waves = {"large": 1e5 * np.cos(t), "pulse": 1e4 * np.exp(-((t - 5) ** 2))}
@@ -99,7 +99,7 @@ def test_first_growth_is_the_first_signal_above_a_thousand_times_its_initial_ran
     assert first_growth(result, {"slow"}).startswith("slow grew first, to ")
 
 
-def test_first_growth_is_empty_for_bounded_signals_or_one_sample():
+def test_no_growing_signal_is_found_in_bounded_signals_or_one_sample():
     t = np.linspace(0.0, 10.0, 101)
     assert first_growth(result_of(t, y=np.sin(t))) == ""
     assert first_growth(result_of(t[:1], y=t[:1])) == ""

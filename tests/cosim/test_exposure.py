@@ -94,7 +94,7 @@ def test_hidden_parameters_and_inputs_keep_their_start_values():
 
 
 @pytest.mark.slow
-def test_fmu_of_adaptive_parts_has_the_exposed_ports(tmp_path):
+def test_fmu_of_a_system_with_adaptive_parts_has_the_exposed_ports(tmp_path):
     given, system = parts(), System()
     for name, part in given.items():
         system.add(name, part, method="adaptive" if name == "robot" else None)

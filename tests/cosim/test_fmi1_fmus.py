@@ -245,7 +245,9 @@ def test_fmi_1_slave_matches_the_results_of_fmpy(tmp_path, inputs):
 
 
 @pytest.mark.parametrize("model", [BALL, STAIR, SAW, DRIVEN, TYPES], ids=lambda model: model.name)
-def test_fmi_1_fmu_in_the_c_loop_matches_its_steps_in_python(model, tmp_path, monkeypatch):
+def test_results_of_an_fmi_1_fmu_are_equal_in_the_c_and_python_master_loops(
+    model, tmp_path, monkeypatch
+):
     """Adaptive steps in C may be longer than communication steps; a step event ends such a step."""
     adaptive = {"method": "adaptive", "rtol": 1e-10}
     kind = {} if model.is_slave else {"method": "rk4"} if model is SAW else adaptive
@@ -378,7 +380,7 @@ def test_messages_of_two_fmi_1_instances_are_logged_with_their_parts(tmp_path, c
     assert "'b': u is 1.5 (at t = 0 s)" in caplog.text
 
 
-def test_rejected_fmi_1_instantiation_is_reported_with_the_message_of_the_fmu(tmp_path):
+def test_failed_fmi_1_instantiation_is_reported_with_the_message_of_the_fmu(tmp_path):
     system = system_of(fmi1_fmu(tmp_path, SLAVE, guid="{2}"))
     with pytest.raises(FmuError, match=r"returned NULL; its log ends: the guid is \{2\}"):
         simulate(system, DT, DT)

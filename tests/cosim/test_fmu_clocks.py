@@ -75,7 +75,7 @@ def test_interval_of_an_fmu_clock_must_be_positive(path, interval):
         system_of(path, start={"fixed": interval})
 
 
-def test_communication_step_must_fit_the_clock_interval_that_the_importer_sets(path):
+def test_communication_step_that_does_not_divide_an_fmu_clock_interval_is_rejected(path):
     system = system_of(path, start={"fixed": 0.03})
     assert system.parts["part"].component.sample_time == 0.03
     with pytest.raises(ValueError, match=r"'part': the step 0\.05 s does not fit the sample time"):

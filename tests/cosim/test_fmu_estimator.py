@@ -181,7 +181,9 @@ def test_fmu_filter_estimates_the_unmeasured_state_of_a_reference_fmu(tmp_path, 
         ({"parameters_to_estimate": "mass"}, KeyError, "'mass' in parameters_to_estimate"),
     ],
 )
-def test_invalid_fmu_filter_is_rejected(dahlquist, options, error, message):
+def test_invalid_arguments_of_the_fmu_kalman_filter_are_rejected(
+    dahlquist, options, error, message
+):
     with pytest.raises(error, match=message):
         decay(dahlquist, **options)
 
@@ -214,7 +216,9 @@ def test_fmu_filter_needs_the_state_names_of_an_fmu_without_declared_states(osci
 
 @pytest.mark.slow
 @pytest.mark.parametrize("ignored", ["a", "b", "mu"])
-def test_error_of_the_fmu_filter_identifies_a_variable_with_an_ignored_value(tmp_path, ignored):
+def test_error_of_the_fmu_filter_identifies_a_variable_whose_set_value_is_ignored(
+    tmp_path, ignored
+):
     setter = "setter=lambda value: None"
     if ignored == "mu":
         script = OSCILLATOR.replace('Real("mu", ', f'Real("mu", {setter}, ')

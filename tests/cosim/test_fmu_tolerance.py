@@ -80,7 +80,7 @@ def test_tolerance_of_the_run_applies_to_parts_without_their_own_tolerance(fmu):
     assert received(mixed, rtol=1e-9, atol=1e-9) == 1e-9
 
 
-def test_tolerance_of_a_run_that_no_part_uses_is_rejected(fmu):
+def test_tolerance_option_is_rejected_if_no_part_uses_it(fmu):
     with pytest.raises(
         ValueError, match=r"no part supports rtol=1e-09: 'part' was added with its own rtol"
     ):

@@ -130,7 +130,7 @@ def test_unit_string_with_a_huge_exponent_is_an_unknown_unit(text):
 
 @pytest.mark.parametrize("form", ["compiled", "numpy"])
 @pytest.mark.parametrize("extrapolate", [0, 1])
-def test_value_table_of_a_connection_replaces_its_listed_values_in_each_master_loop(
+def test_connection_replaces_values_by_its_value_table_in_each_master_loop(
     tmp_path, form, extrapolate
 ):
     """The first FMU counts 1, 2, 3, 4; the table replaces 2 by 20, before 3 value + 1."""

@@ -222,7 +222,7 @@ CLOCKED_KINDS = [
 
 @pytest.mark.parametrize(("name", "kind"), CLOCKED_KINDS)
 @pytest.mark.parametrize("dt", [0.01, 0.1, 0.5])
-def test_clocks_tick_in_the_c_master_loop_as_in_the_python_master_loop(
+def test_clocks_tick_at_equal_times_in_the_c_and_python_master_loops(
     fmu, only_in_c, in_python, name, kind, dt
 ):
     model, start = CLOCKED[name]
@@ -411,7 +411,9 @@ def test_model_exchange_results_of_the_c_master_loop_match_the_python_master_loo
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_c_master_loop_solves_the_dahlquist_test_equation_to_the_tolerance(fmu, only_in_c, version):
+def test_c_master_loop_solves_the_dahlquist_test_equation_within_the_tolerance(
+    fmu, only_in_c, version
+):
     """The solution of dx/dt = -k x is x = exp(-k t)."""
     for rtol in (1e-4, 1e-8, 1e-12):
         system = system_of(

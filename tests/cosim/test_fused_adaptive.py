@@ -69,7 +69,7 @@ def test_native_fmu_of_a_fused_system_matches_the_results_of_simulate(tmp_path):
 
 
 @pytest.mark.slow
-def test_adaptive_steps_only_add_pairs_to_the_direct_feedthrough_of_a_fused_system():
+def test_direct_feedthrough_with_adaptive_steps_includes_the_feedthrough_with_fixed_steps():
     """Fixed steps do not read the controller gains at a sample for the robot's acceleration.
 
     The length of adaptive steps may depend on every value.

@@ -42,7 +42,7 @@ def in_order(roots):
 # closed forms
 
 
-def test_poles_and_zeros_are_the_roots_of_the_transfer_function():
+def test_poles_and_zeros_are_the_roots_of_denominator_and_numerator():
     G = linear([2.0, 8.0, 26.0], [1.0, 4.0, 5.0, 2.0])
     assert_allclose(in_order(G.poles), [-2, -1, -1], atol=1e-6)
     assert_allclose(in_order(G.zeros), [-2 - 3j, -2 + 3j], atol=1e-12)
@@ -76,7 +76,7 @@ def test_loop_without_crossovers_has_infinite_margins():
     assert_allclose(found.modulus, 1.0, rtol=1e-4)
 
 
-def test_static_gain_has_the_gain_margin_of_its_negative_value():
+def test_gain_margin_of_a_negative_static_gain_is_the_inverse_of_its_magnitude():
     """With L = -2, the loop 1 / (1 + k L) is singular at k = 1 / 2."""
     found = linearize(Gain(-2.0)).margins()
     assert found.gain == 0.5

@@ -103,7 +103,7 @@ def test_like_option_that_is_not_a_port_name_is_rejected(system):
         system.add("new", Sine(), like=port)
 
 
-def test_messages_separate_units_by_commas(system):
+def test_error_messages_separate_units_by_commas(system):
     system.add("slow", Sine((1.0, 1.0, 1.0), unit="rad"))
     with pytest.raises(ValueError, match=r"slow.y \(3, rad\) to arm.tau \(2, N\.m, N\)"):
         system.connect("slow.y", "arm.tau")

@@ -43,7 +43,7 @@ class Integrator(Block):
 
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("form", FORMS)
-def test_equal_longer_part_steps_have_the_effect_of_a_longer_communication_step(form, order):
+def test_same_longer_step_in_all_parts_is_equivalent_to_a_longer_communication_step(form, order):
     fine = simulate(wired(T), 0.1, DT, form=form, order=order, progress=False)
     coarse = simulate(wired(), 0.1, T, form=form, order=order, progress=False)
     assert_array_equal(fine.values[::N], coarse.values)

@@ -91,7 +91,7 @@ def test_each_run_of_a_prepared_system_has_its_own_stop_time(kind, fmu):
     assert_allclose(run["fmu.x"], np.exp(-5.0), atol=1e-2)
 
 
-def test_fmu_of_fmi_1_for_co_simulation_receives_the_stop_time(tmp_path):
+def test_fmi_1_co_simulation_fmu_receives_the_stop_time(tmp_path):
     model = Model(
         "Slave1", [Variable1("y", 0, "output")], step="m->r[0] = m->stop; return 0;", is_slave=True
     )

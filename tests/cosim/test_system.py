@@ -126,7 +126,7 @@ class Fork(Block):
         return {"y": np.array([u.u, u.u])}
 
 
-def test_second_connection_is_rejected_after_failed_and_successful_insertions():
+def test_input_stays_connected_after_failed_and_successful_insertions_of_a_part():
     system = System()
     for name in ("a", "b"):
         system.add(name, Gain())

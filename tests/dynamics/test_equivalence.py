@@ -31,7 +31,7 @@ def tree(seed, joints=None):
 
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("joints", [None, (Revolute(),) * 9], ids=["all joints", "revolute"])
-def test_model_with_fewer_parameters_has_the_same_equation_of_motion(seed, joints):
+def test_equivalent_model_has_the_equation_of_motion_of_the_original_model(seed, joints):
     model, s = tree(seed, joints)
     other = equivalent(model)
     for f_ext in (None, s.f_ext):

@@ -192,7 +192,7 @@ def test_c_interface_description_lists_every_definition_of_a_generated_header(ge
     assert {name for name in names if not re.match(sensors, name)} <= listed
 
 
-def test_c_code_or_generated_code_uses_every_definition_that_the_interface_lists():
+def test_every_definition_in_the_c_interface_description_is_used():
     paths = (*C.rglob("*.[ch]"), *SAMPLE.rglob("*.h"))
     texts = [re.sub(r"/\*.*?\*/", "", path.read_text(), flags=re.DOTALL) for path in paths]
     used = set(re.findall(r"RB_\w+", "".join(texts)))
@@ -286,7 +286,7 @@ def output(*command):
 
 
 @pytest.mark.slow
-def test_hash_chains_of_saved_fmu_states_are_short_and_damaged_states_are_rejected(program):
+def test_hash_table_of_saved_fmu_states_has_short_chains_and_detects_damaged_states(program):
     longest, accepted = map(int, output(program("saved"), 20_000).split())
     assert longest <= LONGEST
     assert accepted == 0
@@ -294,7 +294,7 @@ def test_hash_chains_of_saved_fmu_states_are_short_and_damaged_states_are_reject
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", [(), ("-DPLAIN_MESSAGES",)])
-def test_instantiation_is_rejected_with_a_message_if_no_static_slot_is_free(program, option):
+def test_fmu_instance_or_state_beyond_the_static_limit_is_rejected_with_a_message(program, option):
     state, instance, *others = output(program("slots", "-DFIXED_INSTANCES=2", *option)).splitlines()
     taken = "all 2 slots for instances and saved states are in use; no slot for"
     assert (state, instance) == (f"{taken} a state", f"{taken} an instance")

@@ -267,7 +267,7 @@ def test_results_of_a_clocked_fmu_without_event_mode_in_fmpy_match_the_block(fmu
 
 @pytest.mark.parametrize("kind", ["co-simulation", "model exchange"])
 @pytest.mark.parametrize("dt", [2e-3, 1e-2])
-def test_simulate_ticks_the_clock_and_its_results_match_the_block(fmus, kind, dt):
+def test_results_of_a_clocked_fmu_in_simulate_match_the_block(fmus, kind, dt):
     start = {"q_ref": 0.5, "load": 0.0}
     system, block = System(), System()
     options = {"kind": kind} | ({"method": RK4, "h": H} if kind == "model exchange" else {})
@@ -310,6 +310,6 @@ def test_illegal_calls_of_the_clock_are_rejected_with_a_message(fmus):
         (PDController([1.0], [1.0]), {"target": "python", "clock": "periodic"}, "support clock"),
     ],
 )
-def test_unsuitable_exports_with_a_clock_are_rejected(block, options, message, tmp_path):
+def test_clock_export_rejects_unsupported_blocks_and_options(block, options, message, tmp_path):
     with pytest.raises(ValueError, match=message):
         export_fmu(block, tmp_path / "a.fmu", **options)

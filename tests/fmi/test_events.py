@@ -227,9 +227,7 @@ def test_model_exchange_run_that_starts_at_a_contact_event_has_the_correct_conta
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [FMU2Model, FMU2Slave], ids=lambda kind: kind.__name__)
-def test_derivatives_before_and_during_a_run_have_the_contact_mode_of_the_configuration(
-    made, tmp_path, kind
-):
+def test_derivatives_use_the_contact_mode_of_the_current_configuration(made, tmp_path, kind):
     """The acceleration is K d - G at the depth d, and -G in flight."""
     path = made("spring", 2)
     description = fmpy.read_model_description(str(path))

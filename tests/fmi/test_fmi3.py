@@ -217,7 +217,7 @@ def scalars(tmp_path_factory):
 @pytest.mark.parametrize(
     "name", ["planar2", *(pytest.param(one, marks=pytest.mark.slow) for one in BLOCKS)]
 )
-def test_fmi3_fmu_with_scalar_variables_has_the_variables_of_fmi_2(scalars, name):
+def test_fmi3_fmu_with_scalar_variables_has_the_variables_of_the_fmi_2_fmu(scalars, name):
     path = scalars(name)
     assert validate_fmu(str(path)) == []
     described = read_model_description(str(path)).modelVariables
@@ -230,7 +230,9 @@ def test_fmi3_fmu_with_scalar_variables_has_the_variables_of_fmi_2(scalars, name
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
-def test_fmi3_fmu_with_scalar_variables_has_the_model_structure_of_fmi_2(scalars, archive, name):
+def test_fmi3_fmu_with_scalar_variables_has_the_model_structure_of_the_fmi_2_fmu(
+    scalars, archive, name
+):
     of_2, of_3 = map(read_model_description, (str(archive(name, 2)[0]), str(scalars(name))))
     for part in ("outputs", "derivatives", "initialUnknowns"):
         declared = [
@@ -245,7 +247,9 @@ def test_fmi3_fmu_with_scalar_variables_has_the_model_structure_of_fmi_2(scalars
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BLOCKS)
-def test_fmi3_fmu_with_scalar_variables_gives_the_derivatives_of_fmi_2(scalars, archive, name):
+def test_fmi3_fmu_with_scalar_variables_has_the_derivatives_of_the_fmi_2_fmu(
+    scalars, archive, name
+):
     """Rates and directional derivatives are equal bit for bit at random states and inputs."""
     paths = archive(name, 2)[0], scalars(name)
     n = Memory(BLOCKS[name]).x.stop - Memory(BLOCKS[name]).x.start
@@ -296,7 +300,7 @@ def _derivatives(model, description, x):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["CoSimulation", "ModelExchange"])
-def test_fmi3_fmu_with_scalar_variables_gives_the_results_of_the_array_fmu(scalars, archive, kind):
+def test_fmi3_fmu_with_scalar_variables_has_the_results_of_the_array_fmu(scalars, archive, kind):
     paths = archive("planar2", 3)[0], scalars("planar2")
     with_arrays, without = (
         simulate_fmu(str(path), fmi_type=kind, stop_time=0.1, output_interval=0.01)

@@ -76,7 +76,9 @@ def warnings_of(fmu, first, last):
 
 
 @pytest.mark.slow
-def test_fmu_log_reports_the_largest_condition_number_and_steps_at_max_inner_steps(rows, expected):
+def test_fmu_log_reports_the_largest_condition_number_and_the_first_step_at_max_inner_steps(
+    rows, expected
+):
     k, text, cut, count = expected
     watch, reported = Diagnostics(LAYOUT, memory_names(LAYOUT)), {}
     assert rows[k, LAYOUT.where["condition"]] > CLOSE

@@ -125,7 +125,7 @@ def test_string_passes_through_connected_fmus_of_another_tool(host, fmi, feedthr
     assert found == connected_strings(path) == TEXT
 
 
-def test_binary_input_of_an_fmu_in_ecos_has_the_effect_of_the_input_of_the_block(tmp_path):
+def test_binary_input_of_an_fmu_has_the_same_effect_in_ecos_and_in_its_block(tmp_path):
     ecospy = loaded("ecospy")
     path = export_fmu(SampledMean(), tmp_path / "mean.fmu", fmi=3, binary="u")
     inputs = np.random.default_rng(3).normal(size=(STEPS, 3))

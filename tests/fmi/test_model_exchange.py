@@ -309,7 +309,7 @@ def check_derivatives(host, flat, rng, but=()):
 
 
 @pytest.mark.slow
-def test_directional_derivatives_are_exact_for_loops_without_constraint_acceleration(
+def test_directional_derivatives_of_loops_are_exact_at_zero_constraint_acceleration(
     archive, freed, rng, fmi, monkeypatch
 ):
     # three four-bar loops in a configuration where the constraint accelerations vanish

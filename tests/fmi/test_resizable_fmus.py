@@ -216,7 +216,9 @@ def test_illegal_array_sizes_and_calls_are_rejected_with_a_message(fmus):
         (Gain(2.0, (3,)), {"target": "python", "fmi": 2}, "does not support resizable"),
     ],
 )
-def test_unsuitable_exports_of_resizable_arrays_are_rejected(block, options, message, tmp_path):
+def test_export_of_resizable_arrays_rejects_unsupported_blocks_and_options(
+    block, options, message, tmp_path
+):
     with pytest.raises(ValueError, match=message):
         export_fmu(block, tmp_path / "a.fmu", **{"fmi": 3, "resizable": True} | options)
 

@@ -74,14 +74,14 @@ def check_start(path, prefix="", fmi_type="CoSimulation"):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
-def test_rotor_start_angle_in_an_fmu_follows_the_joint_position_set_by_the_importer(fmi, tmp_path):
+def test_start_position_of_a_joint_sets_the_rotor_start_angle_in_a_native_fmu(fmi, tmp_path):
     path = export_fmu(ARM, tmp_path / "arm.fmu", fmi=fmi)
     for kind in ("CoSimulation", "ModelExchange"):
         check_start(path, "", kind)
 
 
 @pytest.mark.slow
-def test_rotor_in_a_python_fmu_starts_at_the_joint_position_set_by_the_importer(tmp_path):
+def test_start_position_of_a_joint_sets_the_rotor_start_angle_in_a_python_fmu(tmp_path):
     script = tmp_path / "arm.py"
     script.write_text(SCRIPT)
     check_start(export_fmu(script, tmp_path / "arm.fmu", "python"))
@@ -89,13 +89,13 @@ def test_rotor_in_a_python_fmu_starts_at_the_joint_position_set_by_the_importer(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("combine", [ContinuousSystem, lambda system: FusedSystem(system, 1e-3)])
-def test_rotor_in_a_system_fmu_starts_at_the_joint_position_set_by_the_importer(combine, tmp_path):
+def test_start_position_of_a_joint_sets_the_rotor_start_angle_in_a_system_fmu(combine, tmp_path):
     system = System()
     system.add("robot", ARM, start={"a_command": 0.0})
     check_start(export_fmu(combine(system), tmp_path / "arm.fmu"), "robot.")
 
 
-def test_rotor_with_its_own_start_angle_ignores_the_joint_start_position():
+def test_rotor_start_angle_that_the_user_sets_does_not_depend_on_the_joint_position():
     system = System()
     system.add("robot", ARM, start={"a_command": 0.0, "a_angle": 7.0})
     memory = Memory(ContinuousSystem(system))
@@ -105,7 +105,7 @@ def test_rotor_with_its_own_start_angle_ignores_the_joint_start_position():
     assert m[memory.where["robot.a_angle"]] == 7.0
 
 
-def test_rotor_with_an_untunable_gear_ratio_follows_the_joint_start_position():
+def test_start_position_of_a_joint_sets_the_rotor_start_angle_at_a_constant_gear_ratio():
     memory = Memory(ARM, tunable=())
     m = memory.start()
     m[memory.where["q"]], m[memory.where["qd"]] = [0.7, 0.1], [0.2, 0.0]
@@ -114,7 +114,7 @@ def test_rotor_with_an_untunable_gear_ratio_follows_the_joint_start_position():
     assert_allclose(m[memory.where["a_rotor_speed"]], 10.0, rtol=1e-14)
 
 
-def test_rotor_in_a_world_follows_the_joint_start_position_of_its_robot():
+def test_start_position_of_a_joint_sets_the_rotor_start_angle_in_a_world():
     scene = World("two arms")
     for name in ("first", "second"):
         scene.add_robot(name, replace(planar2(), contact=((), (Sphere(0.1),))))
@@ -132,7 +132,7 @@ def test_rotor_in_a_world_follows_the_joint_start_position_of_its_robot():
     assert_allclose(m[memory.where["a_angle"]], 35.0, rtol=1e-14)
 
 
-def test_rotor_of_a_follower_follows_the_driving_joint():
+def test_start_position_of_the_driving_joint_sets_the_rotor_start_angle_of_a_driven_joint():
     # q2 = -1.5 q1 + 0.2; the host sets only q1
     gear = Drive("gear", "joint1", follower=Follower("joint2", -1.5, 0.2))
     drive = replace(DRIVE, joint="joint2")

@@ -159,7 +159,7 @@ def test_fmu_clock_that_ticks_endlessly_at_the_same_time_is_reported(tmp_path):
         simulate(system, t_stop=0.2, dt=0.1)
 
 
-def test_unsuitable_exports_for_scheduled_execution_are_rejected(tmp_path):
+def test_export_for_scheduled_execution_rejects_unsupported_options(tmp_path):
     for options, message in (
         ({"fmi": 2, "interval": 1e-3}, "must be exported for FMI 3.0"),
         ({"fmi": 3, "interval": 0.0}, "must be positive, not 0.0 s"),

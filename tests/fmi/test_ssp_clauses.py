@@ -333,7 +333,7 @@ LINEAR = '<ssc:LinearTransformation factor="4" offset="1"/>'
 
 
 @pytest.mark.parametrize("is_reversed", [False, True])
-def test_ssp_transformation_follows_the_data_flow_and_not_the_attribute_names(made, is_reversed):
+def test_ssp_transformation_applies_in_the_direction_of_the_data_flow(made, is_reversed):
     """target = factor source + offset, also for a connection that starts at the input."""
     listed = connector("u", "input") + connector("y", "output")
     elements = part("a", bindings(ssv(real("u", 2.0))), listed=listed) + part("b", listed=listed)
@@ -727,7 +727,7 @@ def test_saved_ssp_file_copies_the_unit_definitions_of_the_fmu_or_omits_the_unit
 
 
 @pytest.mark.parametrize(("big", "version"), [(None, "1.0"), (2**40, "2.0")])
-def test_saved_ssp_file_uses_types_of_its_version(tmp_path, big, version):
+def test_saved_ssp_file_uses_only_types_of_its_ssp_version(tmp_path, big, version):
     """SSP 1.0 has one integer type of 32 bits; the other types of FMI 3.0 need SSP 2.0."""
     types = ("Int8", "UInt16", "Int32", "Int64", "Float32")
     rows = "".join(

@@ -266,7 +266,7 @@ def stepped(link, t):
 
 
 @pytest.mark.parametrize("lost", ["hold", "safe"])
-def test_missed_answer_in_lock_step_holds_or_replaces_the_received_values(lost):
+def test_received_values_are_held_or_replaced_after_a_missed_answer_in_lock_step(lost):
     peer, listen = free_ports(2)
     safe = {"tau": [0.25, -0.5]}
     options = {"lock_step": True, "timeout": 0.01, "lost": lost, "safe": safe}
@@ -368,7 +368,7 @@ def test_build_writes_the_packet_module_next_to_the_program(programs, tmp_path):
     assert (tmp_path / "packet.py").read_text() == "mine = 1\n"
 
 
-def test_invalid_reaction_to_missed_answers_is_rejected():
+def test_invalid_link_option_for_missed_answers_is_rejected():
     with pytest.raises(ValueError, match="lost must be 'end', 'hold' or 'safe', not 'wait'"):
         UdpLink([Q], [TAU], lock_step=True, lost="wait")
     with pytest.raises(ValueError, match="lost='hold' needs lock_step=True"):

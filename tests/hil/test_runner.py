@@ -69,7 +69,7 @@ def test_generated_program_runs_in_real_time_and_reports_its_step_times(program,
 
 
 @pytest.mark.parametrize(("option", "code"), [("--help", 0), ("-h", 0), ("--halp", 2)])
-def test_generated_program_has_exit_code_0_after_its_usage_text_only_for_the_help_option(
+def test_generated_program_exits_with_0_for_the_help_option_and_not_for_an_unknown_option(
     program, option, code
 ):
     done = subprocess.run([program, option], capture_output=True, text=True, check=False)
@@ -330,7 +330,7 @@ def test_generated_program_and_simulate_accept_the_same_scenario_files(
             assert_array_equal(rows[:, k], result.values[:, list(result.columns).index(name)])
 
 
-def test_scenario_with_many_columns_is_rejected_with_a_message(program, tmp_path):
+def test_scenario_with_200_unknown_columns_is_rejected_with_a_message(program, tmp_path):
     path = tmp_path / "scenario.csv"
     names = ",".join(f"x{k}" for k in range(200))
     path.write_text(f"time,{names}\n0,{names}\n")
@@ -339,7 +339,7 @@ def test_scenario_with_many_columns_is_rejected_with_a_message(program, tmp_path
     assert "the scenario cannot set 'x0'; the program has command.table" in said
 
 
-def test_program_without_settable_values_rejects_a_scenario_with_a_message(tmp_path):
+def test_program_without_inputs_and_parameters_rejects_a_scenario_that_sets_values(tmp_path):
     (tmp_path / "main.c").write_text(
         '#include "scenario.h"\n'
         "int main(int n, char **options)\n"

@@ -135,7 +135,7 @@ def stepped(link, t):
     return link.function(t=t, q=np.zeros(2), qd=np.zeros(2))["tau"]
 
 
-def test_invalid_shared_memory_packets_are_counted_and_cause_safe_values(name):
+def test_invalid_shared_memory_packets_are_counted_and_replaced_by_safe_values(name):
     _, link = linked(name, timeout=0.2, safe={"tau": [0.25, -0.5]})
     assert_array_equal(stepped(link, 0.0), [0.25, -0.5])
     side = Shared(name)

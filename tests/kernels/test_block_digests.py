@@ -144,14 +144,14 @@ def test_block_whose_source_file_changed_after_import_has_no_digest(monkeypatch)
     assert fingerprint(1.0) is not None
 
 
-def test_precomputed_digests_of_the_integrators_do_not_change_the_digest_of_a_method():
+def test_precomputed_integrator_digests_equal_digests_computed_at_run_time():
     method = replace(ADAPTIVE, rtol=1e-9)
     known = block_digest._Digest(block_digest._integrator_digests())
     assert known.digest(method) == block_digest._Digest().digest(method)
     assert fingerprint(ADAPTIVE) != fingerprint(method) != fingerprint(STIFF)
 
 
-def test_equal_blocks_check_their_cached_library_once(monkeypatch):
+def test_cached_library_of_equal_blocks_is_verified_once(monkeypatch):
     """The status of a file shows that its content has not changed since the last check."""
     kernel_library(Memory(Sine()), ADAPTIVE, 0.01)
     time.sleep(0.2)  # a younger file is always checked

@@ -252,9 +252,7 @@ def test_derivatives_of_deep_trees_satisfy_the_chain_rule(rng, batch):
 
 
 @pytest.mark.slow
-def test_derivatives_of_deep_trees_match_the_derivatives_by_factors_of_the_inertia_matrix(
-    rng, monkeypatch
-):
+def test_derivatives_of_deep_trees_match_those_from_a_factorized_inertia_matrix(rng, monkeypatch):
     model = deep_tree(rng)
     s = random_state(rng, model)
     deep = derivatives(model, "aba")(s.q, s.qd, s.tau)

@@ -91,7 +91,7 @@ def test_condition_number_grows_if_independent_joints_become_dependent():
 
 
 @pytest.mark.slow
-def test_keep_energy_option_satisfies_the_energy_balance():
+def test_motion_with_the_keep_energy_option_satisfies_the_energy_balance():
     force = np.array([3.0, -2.0, 1.0, 0.5])
     free, pushed = (
         run(ClosedLoopPlant(FIVE_BAR, Q0, QD0, keep_energy=True), 1.5, h=4e-3, tau=tau)
@@ -111,7 +111,7 @@ def test_keep_energy_option_satisfies_the_energy_balance():
 
 
 @pytest.mark.slow
-def test_keep_energy_option_includes_the_work_of_wrenches_and_loop_forces(rng):
+def test_energy_balance_of_the_keep_energy_option_includes_wrenches_and_loop_forces(rng):
     model, q0, qd0 = four_bar()
     plant = ClosedLoopPlant(
         model, q0, qd0, external_wrenches=True, loop_forces=True, keep_energy=True

@@ -177,7 +177,7 @@ def test_contact_runs_have_equal_results_in_numpy_and_in_c(method):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["adaptive", "adaptive or stiff"])
-def test_fast_ball_does_not_pass_a_thin_wall_between_two_steps(method):
+def test_fast_ball_does_not_pass_through_a_thin_wall_between_two_steps(method):
     # the ball crosses the wall of 2 cm in 0.2 ms, and no other event occurs in 0.1 s
     wall = Box((1.0, 1.0, 0.02))
     plant = ContactPlant(RobotPlant(on_rail(0.01)), 1e8, 0.0, ground=wall, D_t=1.0)

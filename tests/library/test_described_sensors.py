@@ -61,7 +61,7 @@ def test_sensor_outputs_in_random_states_equal_the_sensor_data_of_mujoco(text, t
     assert max(errors.values()) < 1e-9, errors
 
 
-def test_range_sensors_in_random_states_equal_the_rays_of_mujoco(tmp_path):
+def test_range_sensor_outputs_in_random_states_equal_the_ray_lengths_of_mujoco(tmp_path):
     errors = largest_sensor_error(MJCF_RAYS, tmp_path, states=60)
     assert len(errors) == 10
     assert max(errors.values()) < 1e-9, errors
@@ -83,7 +83,7 @@ for word, part in (
     MESHES = MESHES.replace(word, " ".join(part.format(k, 40 * k, 70 * k) for k in range(9)))
 
 
-def test_range_sensors_near_meshes_equal_the_rays_of_mujoco(tmp_path):
+def test_range_sensor_outputs_near_meshes_equal_the_ray_lengths_of_mujoco(tmp_path):
     robot = read(tmp_path, MESHES)
     assert len(robot.sensors) == 9, robot.warnings
     errors = largest_sensor_error(MESHES, tmp_path, states=60)
@@ -115,7 +115,7 @@ def test_range_sensor_near_shapes_with_too_many_triangles_is_reported_as_ignored
     assert any(reason in one for one in robot.warnings), robot.warnings
 
 
-def test_range_sensors_near_height_fields_and_fine_meshes_equal_the_rays_of_mujoco(tmp_path):
+def test_range_outputs_near_height_fields_and_fine_meshes_equal_mujoco_ray_lengths(tmp_path):
     text = terrain_with_rays()
     robot = read(tmp_path, text)
     assert len(robot.sensors) == 9, robot.warnings
@@ -155,7 +155,7 @@ def lidar(tmp_path, rate="", noise=""):
     return described_plant(read(tmp_path, text, ".sdf"), sensors=True)
 
 
-def test_ranges_of_a_lidar_of_sdf_equal_the_rays_of_mujoco_within_its_limits(tmp_path):
+def test_ranges_of_an_sdf_lidar_equal_the_ray_lengths_of_mujoco_within_its_limits(tmp_path):
     plant = lidar(tmp_path)
     p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
     m = mujoco.MjModel.from_xml_string(LIDAR_MJCF)
@@ -180,7 +180,7 @@ def test_ranges_of_a_lidar_of_sdf_equal_the_rays_of_mujoco_within_its_limits(tmp
 
 
 @pytest.mark.slow
-def test_noise_and_quantization_of_a_lidar_stay_within_its_limits(tmp_path):
+def test_noisy_quantized_lidar_ranges_stay_within_the_lidar_limits(tmp_path):
     noise = """<noise><type>gaussian</type><mean>0.1</mean><stddev>0.05</stddev></noise>"""
     plant = lidar(tmp_path, "<update_rate>100</update_rate>", noise)
     assert plant.sample_time == 0.01
@@ -358,7 +358,7 @@ def test_noisy_sensors_have_the_declared_standard_deviation_and_saturate_at_the_
 
 
 @pytest.mark.skipif("nsample" not in mujoco.mj_printSchema(False, False), reason="older MuJoCo")
-def test_interval_and_delay_of_a_sensor_hold_and_delay_its_value_as_in_mujoco(tmp_path):
+def test_values_of_sampled_and_delayed_sensors_equal_the_values_of_mujoco(tmp_path):
     text = SLIDER.format(
         '<clock name="late" delay="0.006" nsample="10"/>'
         '<clock name="slow" interval="0.01" delay="0.02" nsample="10"/>'
@@ -442,7 +442,7 @@ def test_check_command_reports_sensor_sample_times_without_a_common_divisor(tmp_
 
 
 @pytest.mark.slow
-def test_sensors_with_30_and_40_samples_per_second_have_120_sample_times_per_second(tmp_path):
+def test_sensors_sampled_at_30_and_40_hz_have_a_common_sample_rate_of_120_hz(tmp_path):
     text = ARM_SDF.replace("<altimeter/>", "<update_rate>30</update_rate><altimeter/>")
     text = text.replace("<imu/>", "<update_rate>40</update_rate><imu/>")
     plant = described_plant(read(tmp_path, text, ".sdf"), sensors=True)
@@ -500,7 +500,7 @@ def test_quantization_bias_and_update_rate_of_sdf_sensors_take_effect(tmp_path):
     assert len(biases) == 2
 
 
-def test_sensor_bias_walk_has_the_stationary_standard_deviation(tmp_path):
+def test_stationary_standard_deviation_of_a_sensor_bias_matches_its_closed_form(tmp_path):
     text = ARM_SDF.replace("0 0 -9.81", "0 0 0").replace(
         "<magnetometer/>",
         f"""<update_rate>20
@@ -514,7 +514,7 @@ def test_sensor_bias_walk_has_the_stationary_standard_deviation(tmp_path):
     assert_allclose(lag, np.exp(-1.0), atol=0.12)
 
 
-def test_sensors_option_needs_sensors_and_force_sensors_reject_tunable_inertias(tmp_path):
+def test_sensors_option_rejects_tunable_inertias_and_robots_without_sensors(tmp_path):
     robot = read(tmp_path, SLIDER.format(""))
     with pytest.raises(ValueError, match="has no supported sensors"):
         described_plant(robot, sensors=True)
@@ -577,7 +577,9 @@ def test_sensor_outputs_of_a_native_fmu_equal_the_outputs_of_the_block(fmi, tmp_
         assert_allclose(fmu[f"robot.{name}"], block[f"robot.{name}"], atol=1e-12)
 
 
-def test_run_command_records_the_sensors_and_rejects_the_option_for_scripts(tmp_path, capsys):
+def test_run_command_rejects_the_sensors_option_for_scripts_and_records_robot_sensors(
+    tmp_path, capsys
+):
     path = tmp_path / "arm.xml"
     path.write_text(SLIDER.format('<jointvel name="speed" joint="j"/>'))
     assert main(["run", str(path), "--sensors", "--stop", "0.01"]) == 0

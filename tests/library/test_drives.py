@@ -228,7 +228,7 @@ def test_winding_temperature_at_constant_current_equals_its_closed_form():
 # ---- servos ----
 
 
-def test_integral_of_a_position_servo_removes_the_error_of_a_gravity_load():
+def test_integral_gain_of_a_position_servo_removes_the_position_error_under_gravity():
     servo = PositionServo(400.0, 800.0, 60.0)
     drive = Drive("a", "joint1", TorqueMotor(1e-4), Gearbox(N), servo=servo)
     hold = Drive("b", "joint2", TorqueMotor(1e-4), Gearbox(N), servo=servo)
@@ -263,7 +263,7 @@ WINDUP = {
 }
 
 
-def test_effort_of_a_drive_without_a_motor_limits_the_forces_of_the_other_drives():
+def test_drive_without_a_motor_limits_the_total_force_of_all_drives_of_its_joint():
     drives = Drive("a", "joint1", TorqueMotor()), Drive("limit", "joint1", effort=0.5)
     y = outputs(RobotPlant(planar2(), elements=drives), a_command=3.0)
     bounded = outputs(RobotPlant(planar2()), tau=[0.5, 0.0])

@@ -261,7 +261,7 @@ def test_delayed_outputs_with_feedthrough_give_the_estimates_of_the_augmented_ka
 
 
 @FILTERS
-def test_filter_with_new_input_hold_equals_the_kalman_filter_with_new_inputs(kind, signals):
+def test_filter_that_holds_the_next_input_equals_the_kalman_filter_with_this_input(kind, signals):
     u, y = signals
     block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind, input_hold="new")
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))
@@ -278,7 +278,7 @@ def test_filter_with_new_input_hold_equals_the_kalman_filter_with_new_inputs(kin
         ("controller", "jacobi", "previous"),
     ],
 )
-def test_kalman_filter_predicts_its_plant_exactly_if_input_hold_fits_the_stepping_order(
+def test_input_hold_option_that_fits_the_stepping_order_makes_predictions_exact(
     driven_by, order, input_hold, caplog
 ):
     """Without noise, the Kalman filter of the plant predicts the outputs exactly.
@@ -390,7 +390,7 @@ def _closed():
 
 @FILTERS
 @pytest.mark.slow
-def test_estimates_of_a_closed_loop_stay_on_its_constraints(kind):
+def test_state_estimates_of_a_closed_loop_mechanism_satisfy_the_loop_constraints(kind):
     model = four_bar()
     block = four_bar_estimator(model, _closed(), kind)
     memory, rng = Memory(block), np.random.default_rng(44)
@@ -470,7 +470,7 @@ class Square(Block):
         return {"y": x.x}
 
 
-def test_unscented_prediction_of_a_square_has_the_exact_mean_and_variance():
+def test_unscented_prediction_of_a_squared_variable_has_the_exact_mean_and_variance():
     """For x ~ N(m, s^2): E x^2 = m^2 + s^2 and var x^2 = 4 m^2 s^2 + 2 s^4."""
     block = UnscentedKalmanFilter(Square(), "y", {"y": 1.0}, T, deviation={"x": 0.5})
     memory = Memory(block)
@@ -482,7 +482,7 @@ def test_unscented_prediction_of_a_square_has_the_exact_mean_and_variance():
 
 
 @pytest.mark.slow
-def test_code_of_the_unscented_filter_contains_the_motion_of_its_plant_once():
+def test_code_of_the_unscented_filter_contains_the_plant_equations_once():
     block = UnscentedKalmanFilter(PLANT, "q", {"q": 0.1}, 1e-3, deviation={"q": 0.1})
     graph = TracedEvaluator(Memory(block)).graph("update")
     assert "sin" not in graph.operations
@@ -509,7 +509,7 @@ def test_semidefinite_cholesky_factor_of_a_singular_covariance_reproduces_it(ran
         ({"measured": "Q"}, KeyError, "unknown name 'Q' in measured .*available: q, qd"),
     ],
 )
-def test_invalid_unscented_filter_is_rejected(options, error, message):
+def test_invalid_arguments_of_an_unscented_filter_are_rejected(options, error, message):
     given = {"plant": PLANT, "measured": "q", "measurement_noise": {"q": 0.1}, "sample_time": 1e-3}
     with pytest.raises(error, match=message):
         UnscentedKalmanFilter(**{**given, **options})
@@ -588,7 +588,7 @@ def test_kalman_filter_in_a_system_estimates_the_velocities_of_a_robot():
         ({"plant": planar2()}, ValueError, "functions can be traced, not a Model"),
     ],
 )
-def test_invalid_estimator_is_rejected(options, error, message):
+def test_invalid_arguments_of_an_estimator_are_rejected(options, error, message):
     given = {"plant": PLANT, "measured": "q", "measurement_noise": {"q": 0.1}, "sample_time": 1e-3}
     with pytest.raises(error, match=message):
         ExtendedKalmanFilter(**{**given, **options})

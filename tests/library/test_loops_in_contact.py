@@ -100,7 +100,7 @@ def hips(model):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mechanism", [four_bar, five_bar])
-def test_free_motion_with_contact_steps_converges_to_the_closed_loop_plant_at_second_order(
+def test_contact_free_motion_of_a_loop_converges_to_the_closed_loop_plant_at_second_order(
     mechanism,
 ):
     mechanism = in_space(mechanism())

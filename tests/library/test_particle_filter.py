@@ -98,7 +98,7 @@ class GridFilter:
 @pytest.mark.slow
 @pytest.mark.parametrize("squared", [False, True])
 @pytest.mark.parametrize("resample_below", [0.5, 1.0])
-def test_particles_follow_the_posterior_of_a_grid_filter(squared, resample_below):
+def test_moments_of_the_particles_match_the_posterior_of_a_grid_filter(squared, resample_below):
     """y = x^2 does not show the sign of x: the posterior has two modes."""
     y = measurements(squared)
     *_, found = run(scalar_filter(squared, resample_below=resample_below, seed=3), y)
@@ -153,7 +153,7 @@ def test_weights_of_one_sample_are_the_normalized_likelihoods():
 
 
 @pytest.mark.slow
-def test_systematic_resampling_copies_each_particle_once_per_expected_copy():
+def test_number_of_copies_in_systematic_resampling_is_its_expectation_rounded_up_or_down():
     """The number of copies of particle i is N w_i, rounded up or down."""
     before, after = (
         next(run(scalar_filter(particles=200, resample_below=fraction), [0.7]))
@@ -167,7 +167,7 @@ def test_systematic_resampling_copies_each_particle_once_per_expected_copy():
 
 
 @pytest.mark.slow
-def test_first_particles_have_the_normal_distribution_of_the_start_values():
+def test_initial_particles_have_the_normal_distribution_of_the_start_values():
     (found,) = run(scalar_filter(particles=5000), [np.nan])
     x = np.sort(found["particles"])
     steps = np.arange(5000) / 5000
@@ -186,7 +186,7 @@ def test_particle_filter_ignores_missing_measurements_and_outliers():
 
 
 @pytest.mark.slow
-def test_measurement_far_from_all_particles_keeps_the_nearest_particle():
+def test_particle_nearest_to_a_distant_measurement_has_the_largest_weight():
     (found,) = run(scalar_filter(particles=50, resample_below=0.0), [1e6])
     assert np.argmax(found["particles"]) == np.argmax(found["weights"])
     assert found["weights"].sum() == pytest.approx(1.0)
@@ -194,7 +194,7 @@ def test_measurement_far_from_all_particles_keeps_the_nearest_particle():
 
 
 @pytest.mark.slow
-def test_measurement_whose_likelihood_underflows_keeps_the_weights():
+def test_particle_weights_do_not_change_if_all_likelihoods_underflow():
     block = scalar_filter(particles=50, resample_below=0.0, process_noise={})
     found = list(run(block, [0.7, 1e200]))
     assert_array_equal(found[1]["weights"], found[0]["weights"])
@@ -211,7 +211,7 @@ class Logarithm(Scalar):
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:invalid value encountered in log")
-def test_particles_without_a_finite_output_do_not_enter_the_innovation():
+def test_particles_with_nonfinite_outputs_do_not_affect_the_innovation():
     block = replace(scalar_filter(particles=50, resample_below=0.0), plant=Logarithm())
     (found,) = run(block, [0.7])
     x = found["particles"]
@@ -251,7 +251,7 @@ def test_diverged_particles_do_not_stop_the_run(value):
 
 
 @pytest.mark.slow
-def test_delayed_measurement_weighs_the_past_of_the_particles():
+def test_delayed_measurement_weights_the_particles_by_their_past_states():
     """With a delay of one sample, the measurement at sample k is the output at sample k - 1."""
     y = measurements(False)
     block = replace(scalar_filter(particles=4000, process_noise={}), delays={"y": 1})
@@ -277,7 +277,7 @@ def arm_filter(**options):
 
 
 @pytest.mark.slow
-def test_compiled_particle_filter_returns_the_bits_of_the_filter_in_python():
+def test_results_of_compiled_and_numpy_particle_filters_are_bitwise_equal():
     memory, rng = Memory(arm_filter()), np.random.default_rng(8)
     stepper, evaluator, v = compiled_stepper(memory), NumpyEvaluator(memory), memory.start()
     v[memory.where["q_measured"]] = 0.3, -0.5
@@ -314,7 +314,7 @@ def test_particle_filter_in_a_system_estimates_the_states_of_an_arm():
 
 
 @pytest.mark.slow
-def test_fused_system_with_two_particle_filters_returns_the_bits_of_its_parts():
+def test_fused_and_separate_particle_filters_have_bitwise_equal_results():
     system = System()
     system.add("drive", Sine(amplitude=1.0, frequency=0.5, unit="1"))
     system.add("plant", Scalar())
@@ -339,7 +339,7 @@ class SensorOffset(Scalar):
 
 
 @pytest.mark.slow
-def test_parameter_with_a_name_that_ends_like_a_noise_reaches_the_plant():
+def test_plant_parameter_whose_name_ends_with_noise_takes_effect_in_the_particle_filter():
     block = ParticleFilter(
         SensorOffset(), "y", {"y": 0.1}, T, deviation={"x": SPREAD}, particles=50
     )
@@ -363,6 +363,6 @@ def test_parameter_with_a_name_that_ends_like_a_noise_reaches_the_plant():
         ({"gate": 0.0}, ValueError, "the gate must be positive, not 0.0"),
     ],
 )
-def test_invalid_particle_filter_is_rejected(options, error, message):
+def test_invalid_arguments_of_a_particle_filter_are_rejected(options, error, message):
     with pytest.raises(error, match=message):
         scalar_filter(**options)

@@ -105,7 +105,7 @@ def test_unsupported_robots_in_rigid_contact_are_rejected():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(1))
-def test_free_motion_with_contact_steps_converges_to_aba_at_second_order(seed):
+def test_contact_free_motion_of_a_robot_converges_to_aba_at_second_order(seed):
     rng = np.random.default_rng(seed)
     parent = (-1, *(int(rng.integers(0, i)) for i in range(1, 7)))
     model = with_a_point(random_tree(rng, parent, KINDS))
@@ -356,7 +356,7 @@ def wedged_leg(tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_residual_of_a_jammed_leg_is_below_the_largest_speed_of_the_step(wedged_leg):
+def test_contact_residual_of_a_jammed_leg_is_bounded_by_the_speeds_of_the_step(wedged_leg):
     speed = np.abs(wedged_leg["qd"]).max(axis=1)  # [rad/s and m/s], arms are below 1 m
     assert wedged_leg["sweeps_made"].max() > 200  # the sweeps do not converge in some steps
     gravity = 9.81 * 5e-3  # [m/s] change of the velocities in a step

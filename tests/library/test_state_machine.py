@@ -165,7 +165,7 @@ def test_state_machine_output_holds_its_value_in_states_that_do_not_set_it():
         "a + b >= min(c, 2) - max(1, c)",
     ],
 )
-def test_located_guard_agrees_with_its_evaluation_on_a_fine_grid(guard, rng):
+def test_located_firing_time_of_a_guard_agrees_with_evaluation_on_a_fine_grid(guard, rng):
     conjunctions = compile_guard(guard, ("a", "b", "c"), "test")
     text = "a > 0.5 and not b > 0.5" if guard == "a and not b" else guard
     code = compile(text, "guard", "eval")
@@ -213,12 +213,12 @@ def test_opposite_guards_change_the_state_once_per_crossing(rise, fall, level):
 
 @pytest.mark.parametrize("values", [[(0, 0), (1, 1), (1, 1)], [(1, 1), (0, 0), (0, 0)]])
 @pytest.mark.parametrize("guard", ["a and not b", "a > b", "a >= 0.3 and b < 0.3"])
-def test_guard_of_signals_that_change_together_stays_false(guard, values):
+def test_guard_that_is_false_for_equal_signals_does_not_fire_while_both_change(guard, values):
     machine = StateMachine(TWO, (Transition("low", "high", guard),), H, ("a", "b"))
     assert np.all(sampled_states(machine, values)[:, 0] == 1)
 
 
-def test_guard_that_is_true_at_a_single_point_fires():
+def test_guard_that_is_true_at_a_single_time_fires():
     machine = StateMachine(TWO, (Transition("low", "high", "0.25 <= a <= 0.25"),), H, ("a",))
     assert_allclose(sampled_states(machine, [(0,), (1,)])[1], [2, 0.25 * H], rtol=1e-12)
 
@@ -243,7 +243,7 @@ def test_infinite_input_of_a_guard_exceeds_every_threshold():
 
 
 @pytest.mark.parametrize("level", [0.23, 0.37, 0.51, 0.66])
-def test_transition_order_breaks_ties_within_rounding_errors(level):
+def test_list_order_decides_between_transitions_at_equal_times_up_to_rounding(level):
     states = tuple(State(name) for name in ("start", "a", "b"))
     guards = [f"3 * u / 7 >= {3 * level / 7!r}", f"u >= {level}"]
     for first, last in (guards, guards[::-1]):

@@ -151,7 +151,7 @@ def test_matrix_of_a_ladder_of_loops_has_a_fixed_bandwidth_in_the_order_of_rbda(
     equal(matrix @ solution, right)
 
 
-def test_number_of_inertia_matrix_nonzeros_of_a_ladder_grows_with_its_length_squared(rng):
+def test_number_of_inertia_matrix_nonzeros_grows_quadratically_with_the_ladder_length(rng):
     # three times as many nonzeros for twice the length
     filled = [np.count_nonzero(crba(*ladder(rungs, rng))) for rungs in (3, 6, 12)]
     assert filled[2] / filled[1] > 3.0

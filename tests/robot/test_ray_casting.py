@@ -62,7 +62,7 @@ def graph_of(fan):
     return trace("rays", distances, {"x": (12,)})
 
 
-def test_no_ray_passes_between_the_triangles_of_a_box(rng):
+def test_no_ray_passes_between_adjacent_triangles_of_a_box(rng):
     """The rays hit edges, diagonals and corners of the mesh exactly."""
     corners = np.array([[x, y, z] for x in (-1, 1) for y in (-1, 1) for z in (-1, 1)], float)
     faces = [[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1], [2, 3, 7], [2, 7, 6]]
@@ -81,7 +81,7 @@ def test_no_ray_passes_between_the_triangles_of_a_box(rng):
         assert_allclose(scene.nearest_hit(centre - 3 * axis, axis)[0], 2.0, rtol=1e-14)
 
 
-def test_each_leaf_of_the_tree_contains_its_triangles(rng):
+def test_each_leaf_of_the_bounding_box_tree_contains_its_triangles(rng):
     scene = RayScene((mesh(rng, 500, identity()),))
     boxes, items = scene.tree
     assert sorted(items) == list(range(500))
@@ -92,7 +92,7 @@ def test_each_leaf_of_the_tree_contains_its_triangles(rng):
             assert np.all(corners <= box.upper)
 
 
-def test_a_scene_with_equal_triangles_has_a_finite_tree(rng):
+def test_bounding_box_tree_of_equal_triangles_is_finite(rng):
     one = rng.normal(size=(3, 3))
     same = Obstacle("mesh", (), -1, identity(), one, np.tile([0, 1, 2], (3000, 1)))
     boxes, items = RayScene((same,)).tree
@@ -143,7 +143,7 @@ def test_rays_almost_along_the_axis_of_round_shapes_hit_their_ends():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("triangles", [3, 200])
-def test_distances_of_c_code_and_of_numpy_are_bitwise_equal(triangles, rng):
+def test_ray_lengths_in_c_and_in_numpy_are_bitwise_equal(triangles, rng):
     rays = fan(rng, scene_of_all_kinds(rng, triangles))
     function, hits = CompiledFunction(graph_of(rays)), 0
     for _ in range(300):
@@ -155,7 +155,7 @@ def test_distances_of_c_code_and_of_numpy_are_bitwise_equal(triangles, rng):
 
 
 @pytest.mark.slow
-def test_distances_in_lanes_equal_the_distances_of_scalars(rng):
+def test_ray_lengths_in_simd_lanes_equal_the_lengths_of_single_rays(rng):
     rays = fan(rng, scene_of_all_kinds(rng))
     x = np.array([sensor_pose(rng) for _ in range(9)])
     expected = [rays.distances(one) for one in x]
@@ -164,7 +164,7 @@ def test_distances_in_lanes_equal_the_distances_of_scalars(rng):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [*KINDS, "height_field", "mesh"])
-def test_derivatives_of_distances_equal_difference_quotients(kind, rng):
+def test_derivatives_of_ray_lengths_equal_difference_quotients(kind, rng):
     X = placement(rng, 0.3)
     if kind == "mesh":
         one = mesh(rng, 50, X)
@@ -194,7 +194,7 @@ def test_derivatives_of_distances_equal_difference_quotients(kind, rng):
 
 
 @pytest.mark.slow
-def test_graph_with_rays_can_be_called_from_other_graphs(rng):
+def test_function_that_casts_rays_can_be_called_from_another_traced_function(rng):
     rays = [fan(rng, scene_of_all_kinds(rng)) for _ in range(2)]
     graphs = [graph_of(one) for one in rays]
     x = np.array([sensor_pose(rng) for _ in range(2)])

@@ -292,7 +292,9 @@ ELEMENTS = {
 
 
 @pytest.mark.parametrize("name", ELEMENTS)
-def test_gravity_compensation_fluids_and_fixed_tendons_match_mujoco(name, read, tmp_path, rng):
+def test_forces_of_gravity_compensation_fluids_and_fixed_tendons_match_mujoco(
+    name, read, tmp_path, rng
+):
     robot = read(mjcf(*ELEMENTS[name]))
     model = robot.model
     plant = RobotPlant(model, elements=described_elements(robot, joint_friction=True))
@@ -624,7 +626,7 @@ def test_generated_names_of_unnamed_mjcf_elements_are_unique(read):
     assert robot.model.loop_names == ("equality0_2",)
 
 
-def test_accelerations_equal_mujoco_if_a_name_is_the_generated_name_of_an_unnamed_joint(read):
+def test_unnamed_mjcf_joint_gets_another_name_if_its_generated_name_is_used(read):
     text = mjcf(f'<body><joint/>{GEOM}<body pos="1 0 0"><joint name="joint0"/>{GEOM}</body></body>')
     robot, there = read(text), mujoco.MjModel.from_xml_string(text)
     assert robot.model.joint_names == ("joint0_2", "joint0")
@@ -713,7 +715,7 @@ def test_ignored_mjcf_content_is_reported_with_its_line_number(read):
 
 
 @pytest.mark.parametrize("kind", [k for k, v in MJCF.items() if any(map(bool, v.values()))])
-def test_each_mjcf_name_that_the_reader_table_marks_as_reported_gives_a_warning(kind):
+def test_each_mjcf_element_or_attribute_marked_as_reported_gives_a_warning(kind):
     for name, rule in MJCF[kind].items():
         if isinstance(rule, ReportedElement):
             value = next(v for v in ("7", "disable", "enable") if not rule.harmless(v))

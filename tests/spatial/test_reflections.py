@@ -36,7 +36,7 @@ def test_householder_basis_is_orthonormal_and_normal_to_the_input_directions(n, 
 
 @pytest.mark.parametrize("dropped", [(), (2,), (1, 2), (0, 1, 2)])
 @pytest.mark.parametrize(("n", "spare"), [(9, (7,)), (8, (1, 4)), (6, ()), (3, (1,)), (3, ())])
-def test_householder_basis_column_is_zero_for_a_direction_without_spare_coordinate(
+def test_householder_basis_has_a_zero_column_for_each_direction_beyond_the_unused_axes(
     n, spare, dropped
 ):
     Q, sizes = directions(n, 3, dropped)
@@ -50,7 +50,7 @@ def test_householder_basis_column_is_zero_for_a_direction_without_spare_coordina
 
 @pytest.mark.parametrize("dropped", [(), (2,), (0, 1, 2)])
 @pytest.mark.parametrize("spare", [(6, 7, 8), (0, 2, 5, 7), (3,), ()])
-def test_input_directions_and_householder_basis_span_all_vectors_with_zero_spare_coordinates(
+def test_input_directions_and_householder_basis_span_all_vectors_with_zero_unused_components(
     dropped, spare
 ):
     Q, sizes = directions(9, 3, dropped)
@@ -60,7 +60,7 @@ def test_input_directions_and_householder_basis_span_all_vectors_with_zero_spare
     np.testing.assert_allclose(Q @ (Q.T @ vectors) + P @ (P.T @ vectors), vectors, atol=1e-14)
 
 
-def test_householder_basis_supports_directions_inside_and_outside_spare_coordinates():
+def test_householder_basis_is_orthonormal_for_coordinate_directions():
     for Q in (np.eye(5)[:, 2:4], np.eye(5)[:, :2], -np.eye(5)[:, [2, 0]]):
         P = dense(normal_to(Q, (1.0, 1.0), (2, 3, 4)), 5)
         np.testing.assert_allclose(P.T @ P, np.eye(2), atol=1e-15)
@@ -80,7 +80,7 @@ def test_traced_and_numpy_values_of_householder_bases_agree():
     np.testing.assert_allclose(values, np.concatenate([*parts(M, x).values()]), atol=1e-14)
 
 
-def test_basis_completion_returns_a_qr_decomposition_of_the_remaining_components():
+def test_basis_completion_is_a_qr_decomposition_orthogonal_to_the_given_basis():
     Q, _ = directions(8, 2, (1,))
     vectors = RNG.normal(size=(8, 4))
     vectors[:, 2] = vectors[:, 0] - 2.0 * vectors[:, 1]

@@ -137,7 +137,7 @@ def test_adjoint_method_rejects_wrong_names_shapes_and_values():
 
 
 @pytest.mark.slow
-def test_rejected_adjoint_run_leaves_no_results():
+def test_gradient_is_rejected_after_a_rejected_adjoint_run():
     """The gradient must not mix the states of one run with the inputs of another run."""
     system = System()
     system.add("sum", Integrator(), start={"u": 0.0})

@@ -396,7 +396,7 @@ def _combinations(found, true, names):
     return np.array(totals)
 
 
-def test_fit_of_base_parameters_combines_two_stiffnesses():
+def test_fit_of_base_parameters_estimates_only_the_sum_of_two_parallel_stiffnesses():
     """The oscillator depends only on k + e; the initial value of e is zero."""
     found = fit(oscillator(x=0.7), ["osc.k", "osc.e", "osc.d"], recorded(), dt=DT, base=True)
     assert list(found.values) == ["osc.k + osc.e", "osc.d"]

@@ -385,9 +385,7 @@ def test_doctor_command_lists_at_most_eight_damaged_libraries(folder, capsys):
     assert said.endswith("  ...\n")
 
 
-def test_doctor_command_accepts_and_its_clear_option_removes_libraries_of_an_old_version(
-    folder, capsys
-):
+def test_doctor_command_accepts_old_cached_libraries_and_clearing_removes_them(folder, capsys):
     library()
     (folder / f"{0:032x}.so").touch()
     assert main(["doctor"]) == 0

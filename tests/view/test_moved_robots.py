@@ -49,7 +49,7 @@ def test_page_of_a_robot_with_prescribed_motion_has_a_time_slider():
     assert robot["sliders"][-1]["q"] == len(robot["q"]) - 1 == 2
 
 
-def test_jacobian_of_drawn_loop_errors_with_respect_to_time_is_zero(rng):
+def test_drawn_robot_with_prescribed_motion_has_exact_loop_errors_and_jacobians(rng):
     mechanism = in_space(slider_crank())
     model = mechanism.model
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + 0.2 * t])

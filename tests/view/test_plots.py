@@ -102,7 +102,7 @@ def test_figure_of_an_empty_result_has_empty_curves():
     assert {len(values) for axis in panels for values in axis.values()} == {0}
 
 
-def test_figure_of_a_run_has_panels_for_sample_spacing_and_events():
+def test_step_figure_of_a_run_shows_sample_intervals_and_events():
     steps, events = curves(plot_steps(oscillation()))
     np.testing.assert_allclose(steps["from row to row"], 0.005)
     assert list(events) == ["a.q: 1", "b: 1"]
