@@ -69,7 +69,7 @@ class ContactEquations(abc.ABC):
 
             v = M lam + w
 
-        v and w are the contact velocities after and before the impact, lam the contact impulses,
+        w and v are the contact velocities before and after the impact, lam the contact impulses,
         and M the Delassus matrix. The fields d (contact accelerations) and `free` (joint
         accelerations without contact forces) of the result are zero.
         """
@@ -235,7 +235,7 @@ def simulate_contact(
     step, the penetration depth is at most about 1e-13 m.
 
     The equations of motion with all contacts are traced and compiled once. For a run of a few
-    steps, the compilation takes more time than the compiled code saves.
+    steps, evaluation in NumPy is faster (`form`).
 
     Args:
         model: Robot model.
@@ -266,7 +266,8 @@ def simulate_contact(
         ValueError: A contact penetrates initially, e is outside 0 .. 1, or the duration is not a
             multiple of dt.
         TraceError: `contacts` cannot be traced.
-        ArithmeticError: No motion is possible, or more than 100 + 10 n events occur within one dt.
+        ArithmeticError: No contact forces prevent penetration, pivoting or the impacts do not
+            converge, or more than 100 + 10 n events occur within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
     q0, qd0 = configuration_array(model, q0), np.array(qd0, dtype=float)
@@ -372,8 +373,7 @@ class Scene:
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
         """Set negligible sliding velocities to zero, and return the resulting joint velocities.
 
-        A contact without sliding velocity may stick or begin to slide in any direction. Its
-        friction force need not oppose the previous sliding velocity.
+        A contact without sliding velocity may stick, or may begin to slide in any direction.
         """
         equation = self.equations.equation(q, qd, self.tau(t, q, qd), closed)
         still = slow_contacts(equation, self.h)
@@ -552,7 +552,7 @@ def _continue_after_event(
     events: list[ContactEvent],
     known: int,
 ) -> SmoothMotion:
-    """Record an event, and return the motion in the next contact mode.
+    """Record the contact event at a time t [s], and return the motion in the next contact mode.
 
     `known` is the number of events up to the last recorded sample. Raises ArithmeticError if too
     many events occur between two recorded samples.

@@ -1,7 +1,8 @@
 """Diagnosis of runs: warnings at the start, remarks of blocks, and the cause of a divergence.
 
-The warnings concern holds and inner steps that are too long, and late samples. For a divergent run,
-the diagnosis names the signal that grew first, and the gain that is too high for the hold.
+At the start, a run warns about late samples and about holds and inner steps that exceed a stability
+limit. For a divergent run, the diagnosis names the signal that grew first, and a gain that is too
+high for the hold.
 """
 
 import contextlib
@@ -84,10 +85,10 @@ def first_growth(result: Result, connected: Collection[str] = ()) -> str:
 
 
 class _Gain(NamedTuple):
-    """Parameter, or all parameters of a part, whose reduction stabilizes a loop.
+    """Gain to reduce: one parameter, or all parameters of a part.
 
-    `places` are the memory indices of the parameters. The loop is stable if these parameters are
-    multiplied by `factor`.
+    `name` names the parameter or the part. `places` are the memory indices of the parameters. If
+    these parameters are multiplied by `factor`, the loop is stable.
     """
 
     name: str
@@ -96,13 +97,14 @@ class _Gain(NamedTuple):
 
 
 def unstable_hold(plan: Plan) -> str:
-    """Return a text about a loop that is unstable because of the hold, or "".
+    """Return a text about a loop that only the hold makes unstable, or "".
 
-    The function linearizes the system at the start of the run, with and without the hold. The hold
-    causes an instability if the system is unstable only with the hold. In this case, an eigenvalue
-    z with the hold has |z| > 1, and all poles lambda without the hold have |exp(lambda dt)| <= 1.
-    The text recommends a shorter step, or a smaller value of the parameter that `_stabilizing_gain`
-    selects.
+    The function linearizes the system at the start of the run, with and without the hold. The text
+    recommends a shorter step or a smaller gain (`_stabilizing_gain`). The hold is the cause if both
+    conditions are true:
+
+    - With the hold, an eigenvalue z of one step has |z| > 1.
+    - Without the hold, all poles lambda satisfy |exp(lambda dt)| <= 1.
 
     Raises the exceptions of `Plan.fused_block` and `linearize`.
     """
@@ -146,7 +148,7 @@ def _is_traced(component: object) -> bool:
 
 
 def _continuous_poles(wiring: Wiring) -> Array:
-    """Return the poles [1/s] of the system without hold; an empty array if a part is sampled."""
+    """Return the poles [1/s] of the system without hold; empty if a part is sampled."""
     system = System()
     system.parts, system.connections = dict(wiring.parts), list(wiring.connections)
     with contextlib.suppress(ValueError):
@@ -265,11 +267,11 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
 
 
 def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
-    """Yield a warning for each sampled block that reads outputs of the previous sample time.
+    """Yield a warning for each sampled block that reads an output one sample late.
 
-    This occurs in loops of connections: in Gauss-Seidel order, the sampled block steps before a
-    block without continuous states whose output it reads. Plants with a step written in C cause no
-    warning, because their inputs are held since the previous sample.
+    In a loop of connections, a sampled block may step before a block without continuous states
+    whose output it reads (Gauss-Seidel order). Blocks in C that hold their inputs between samples
+    cause no warning.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}

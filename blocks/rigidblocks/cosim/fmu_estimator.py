@@ -73,9 +73,9 @@ class FmuKalmanFilter:
             derivatives the model description declares.
         start: Start values of inputs, states and parameters by name.
         t_start: Time of the initial states [s].
-        alpha: Scale factor for the distance of the sigma points from the mean.
-        beta: Weight of the centre point in the covariance.
-        kappa: Second parameter for this distance, larger than -n.
+        alpha: Scale factor of the distance of the sigma points from the mean.
+        beta: Additional weight of the central point X_0 in the covariance.
+        kappa: Offset of n in the distance of the sigma points, larger than -n.
 
     Attributes:
         time: Time of the estimates [s].
@@ -271,8 +271,8 @@ class FmuKalmanFilter:
     def _check_values(self, before: Array, point: Array) -> None:
         """Raise FmuError if the FMU does not store the values of the estimated variables.
 
-        `before` contains the values of the FMU before it received the sigma point. A variable is
-        checked once, at the first point that changes its value.
+        `before` contains the values before the sigma point `point` was set. Each variable is
+        checked once, at the first sigma point that changes its value.
         """
         self._values.get()
         for name in sorted(self._unchecked):

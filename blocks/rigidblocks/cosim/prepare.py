@@ -277,8 +277,8 @@ class Run(AttributeHints):
                 in another process. The system and the options must be the same.
 
         Raises:
-            ValueError: A part cannot write its state to a file, or the run has coupling options
-                with a history of earlier steps.
+            ValueError: A part cannot write its state to a file, or the coupling options of the run
+                use outputs of earlier steps.
         """
         network = self._running_master().network
         state = State(self.t, self._k, next(_numbers), network)
@@ -453,7 +453,7 @@ def _close_networks(idle: list[Master]) -> None:
 
 
 def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
-    """Acquire the lock `turn` of the run, and free the saved state `number`."""
+    """Free the saved state `number` of a network while holding the lock `turn` of the run."""
     with turn:
         network.free_state(number)
 

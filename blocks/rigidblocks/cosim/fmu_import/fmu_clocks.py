@@ -124,7 +124,7 @@ class Clocks:
         self._fmi.call("SetClock", references, n, (ctypes.c_bool * n)(*[True] * n))
 
     def look_ahead(self, t: float) -> None:
-        """Query the new intervals of clocks after an event at the time t [s].
+        """Query the FMU for new clock intervals after an event at the time t [s].
 
         The interval of a clock with the variability `changing` changes only when the clock ticks.
         """
@@ -233,7 +233,7 @@ class Partitions(Clocks):
 
     @property
     def are_triggered(self) -> bool:
-        """False, because triggered clocks run their partitions before the other clocks."""
+        """Always False: `run_triggered` handles the triggered clocks."""
         return False
 
     def _activate(self, clocks: Sequence[Any], t: float) -> None:

@@ -428,9 +428,10 @@ class RunningFmu(Instance):
         return ctypes.cast(self.fmi.find_function(function)[1], ctypes.c_void_p).value or 0
 
     def _judge_values(self, number: int, call: int, status: int) -> None:
-        """Raise FmuError if the C loop failed to set or get the group of values `number`.
+        """Raise FmuError if a C call failed to set or get a group of variables.
 
-        `call` is the code of the C call.
+        `number` is the index of the group, `call` the code of the C call, and `status` its FMI
+        status.
         """
         if call == GET:
             self.results.variable_groups[number].check_status("Get", status)
@@ -440,14 +441,15 @@ class RunningFmu(Instance):
     def _judge_clocks(self, call: int, clock: int, status: int) -> None:
         """Raise FmuError for an error status of a C call that sets or reads clocks.
 
-        `clock` is the index of the clock if its interval is invalid.
+        `call` is the code of the C call. If the interval of a clock is invalid, `clock` is its
+        index.
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)
         self.fmi.check_status(self.fmi.prefix + CLOCK_CALLS[call], status)
 
     def _check_count(self, excess: int, dt: float) -> None:
-        """Raise FmuError for a nonzero status `excess` of `EventCount.add`, in a step of dt [s]."""
+        """Raise FmuError if a step of dt [s] has too many events (`excess` is not 0)."""
         if excess == MANY_EVENTS:
             raise self.fmi.refuse(
                 f"it has more than {EVENTS} events at the same time{self._cause_of_events}"
@@ -624,12 +626,11 @@ class FmuInstance(RunningFmu):
         self._last[:] = self._discrete_values()
 
     def _try_event_mode(self, enter: Callable[[], None]) -> None:
-        """Enter event mode by `enter()`; continue without event mode if the FMU rejects it.
+        """Enter event mode; continue without event mode if the FMU rejects it at the first event.
 
-        If the C loop has already made the FMI call, `enter` checks the returned status. `enter`
-        raises FmuError for a failure. The FMU may reject event mode only at the first event.
-        Without event mode, the importer sets the discrete inputs in step mode, and the FMU handles
-        its own events.
+        The function `enter` makes the FMI call, or checks the status of a call that the C loop has
+        made. It raises FmuError on failure. Without event mode, the importer sets the discrete
+        inputs in step mode, and the FMU handles its own events.
         """
         try:
             enter()

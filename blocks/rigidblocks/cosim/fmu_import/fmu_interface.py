@@ -109,14 +109,14 @@ def add_log(key: int, log: FmuLog) -> None:
 
 
 def forget(log: FmuLog) -> None:
-    """Unregister the log of an instance (the reverse of `callbacks_to` and `add_log`)."""
+    """Unregister the log of an instance."""
     for key in [key for key, one in list(_logs.items()) if one is log]:
         _logs.pop(key, None)
 
 
 @contextlib.contextmanager
 def log_during_instantiation(log: FmuLog) -> Iterator[None]:
-    """Write the messages of an FMI 1.0 FMU to `log` during its instantiation."""
+    """Store the messages of an FMI 1.0 FMU in `log`; a context for its instantiation."""
     _instantiation.log = log
     try:
         yield
@@ -133,7 +133,7 @@ def shared_logger() -> Any:
 def _callbacks() -> Any:
     """Return the FMI 2.0 callbacks that all instances share.
 
-    FMPy's proxy formats the messages and has one logger for the whole process.
+    FMPy formats the messages, and supports only one logger per process.
     """
     callbacks = fmi2CallbackFunctions()
     callbacks.logger = fmi2CallbackLoggerTYPE(_log_message)
@@ -199,7 +199,7 @@ class Unpacked:
     def acquire(self, kind: Any, name: str) -> Any:
         """Return an object of the FMPy class `kind` for a new instance.
 
-        The first call loads the library.
+        `name` is the name of the instance. The first call loads the library.
         """
         if self._loaded is None:
             self._loaded = load_library(kind, self._fmu, str(self.folder), name)
@@ -429,7 +429,7 @@ class Interface(abc.ABC):
             self.check_status(name, status)
 
     def needs_call(self, function: str) -> bool:
-        """Return True if the FMI version defines this function or an equivalent function."""
+        """Return False if this FMI version has no such function and needs no call."""
         del function
         return True
 

@@ -38,9 +38,10 @@ _C_TYPES = (
 
 
 class PortValues:
-    """Port values of an FMU. The array `flat` contains all values; its address never changes.
+    """Port values of an FMU, in the array `flat` of doubles with a fixed address.
 
-    `groups` contains the groups of all ports. `variable_groups` omits the groups of clocks.
+    `groups` contains the ports in groups of equal type, which one FMI call sets or gets.
+    `variable_groups` omits the groups of clocks.
     """
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):
@@ -223,9 +224,8 @@ class Group:
     def directional(self, unknown: "Group", seed: Array) -> Array:
         """Return the directional derivative of the values of `unknown` with respect to this group.
 
-        `seed` is the direction, with one number for each value of this group. All entries are NaN
-        if the values of either group are not double-precision reals, or if the FMU does not provide
-        the derivative.
+        `seed` is the direction, with one number for each value of this group. The result is NaN if
+        the FMU does not provide the derivative, or if a group has other values than doubles.
         """
         none = np.full(unknown.n, np.nan)
         if {self.type, unknown.type} - {"Real", "Float64"}:
@@ -285,7 +285,7 @@ class Group:
                     raise self._fmi.refuse(f"its {port.name} {wrong}")
 
     def _elements(self, values: Array) -> Iterable[tuple[Port, Array]]:
-        """Yield each port of the group and its values."""
+        """Yield each port of the group, and the elements of `values` that belong to the port."""
         for port, where in zip(self._ports, places(self._ports).values(), strict=True):
             yield port, values[where]
 

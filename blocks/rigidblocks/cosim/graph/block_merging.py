@@ -126,8 +126,8 @@ class AlgebraicLoop:
     def _residual(self, w: Array, rest: Array) -> tuple[Array, Array]:
         """Return the residual (n,) of the loop equations for the input values w, and its Jacobian.
 
-        The Jacobian (n, n) is the derivative with respect to w. `rest` contains the memory vectors
-        of the parts.
+        The Jacobian (n, n) is the derivative with respect to w. The array `rest` contains the
+        memory vectors of all parts, one after another.
         """
         n, both = len(w), np.concatenate([w, rest])
         return self._graph(both), self._slopes(both).reshape(n, n)
@@ -381,8 +381,8 @@ class SynchronousSystem(PortsOfParts, Block):
         """Return the sampled states of the system after a sample, by fixed-point iteration.
 
         In each iteration, every part repeats its sample with the current outputs of the other
-        parts. The system has no algebraic loop, so 1 + n iterations suffice for n connections whose
-        source is evaluated after their target.
+        parts. With n connections from later to earlier parts in the evaluation order, 1 + n
+        iterations suffice, because the system has no algebraic loop.
 
         `function` is "initial" or "update", the block function that computes the sampled states.
         `before` contains the memory vectors before the sample.
@@ -515,7 +515,7 @@ def _is_sampler(part: Part) -> bool:
 
 
 def _is_sampled(wiring: Wiring, group: frozenset[str]) -> bool:
-    """Return True if a loop contains sampled parts, and they share the same sample time.
+    """Return True if a loop contains sampled parts, and all have the same sample time.
 
     `group` contains the names of the parts in the loop.
     """
@@ -594,9 +594,11 @@ def _part(wiring: Wiring, group: tuple[str, ...], to_block: Callable[[Wiring], B
 def _redirect_connection(
     connection: Connection, owner: Mapping[str, str], parts: Mapping[str, Part], wiring: Wiring
 ) -> Iterator[Connection]:
-    """Yield a connection with merged parts as its ends, split into elements if necessary.
+    """Yield the connections that replace a connection after parts have been merged.
 
-    The function yields nothing for a connection within a merged part.
+    A connection within a merged part is omitted. If a merged part has a separate port for each
+    element of an input, the connection is split. `owner` maps the original parts to merged parts,
+    and `parts` contains the merged parts.
     """
     (a, y), (b, u) = connection.source, connection.target
     if a in owner and owner.get(b) == owner[a]:

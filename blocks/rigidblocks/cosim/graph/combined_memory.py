@@ -56,7 +56,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that is converted to one block: memory, options and port names of the part.
+    """Part of a system that is converted to one block, with its memory layout and options.
 
     Later changes of the system do not affect the object.
     """
@@ -103,7 +103,8 @@ class WiredPart:
     def start_relations(self) -> tuple[StartRelation, ...]:
         """Start relations of the block, with the names in the system.
 
-        If a factor is a hidden parameter, its start value replaces the name of the parameter.
+        If the factor of a relation is a hidden parameter, the relation contains its start value
+        instead of its name.
         """
         block, found = self.memory.block, list[StartRelation]()
         constants = {port.name: port.start for port in block.parameters} | self.start
@@ -118,7 +119,7 @@ class WiredPart:
 
     @cached_property
     def own_names(self) -> dict[str, str]:
-        """Mapping of port names in the system to port names in the part."""
+        """Port names of the part, by port name in the system."""
         return {self.name_in_system(port): port for port in self.memory.where}
 
     @cached_property

@@ -49,7 +49,7 @@ class Elements(NamedTuple):
 
 
 def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
-    """Group FMU variables to ports; return the variables of each port by port name.
+    """Group FMU variables into ports; return the variables of each port by port name.
 
     The variables `q[1]`, `q[2]`, ... form one port `q` if they have the same causality and type and
     are a complete array, in any order. Any other variable is a separate port.

@@ -36,9 +36,9 @@ class Linearization(AttributeHints):
     the derivative of the states at the operating point, or the change of the states in one sample
     of a sampled system. The residual is zero at an equilibrium.
 
-    The unit of an entry of C or D is the output unit divided by the state or input unit. The unit
-    of an entry of A or B is the unit of the row state divided by the unit of the column. For a
-    continuous system, it is also divided by seconds.
+    The unit of an entry of C or D is the output unit divided by the state or input unit. For a
+    sampled system, the unit of an entry of A or B is the unit of its row divided by the unit of its
+    column. For a continuous system, it is this unit per second.
 
     For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
     q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
@@ -98,7 +98,7 @@ class Linearization(AttributeHints):
 
     @property
     def zeros(self) -> Array:
-        """Finite transmission zeros [1/s], in the z-plane for a sampled system (see `select`)."""
+        """Finite transmission zeros [1/s], in the z-plane for a sampled system."""
         return linear_analysis.zeros(self.A, self.B, self.C, self.D)
 
     def select(

@@ -542,10 +542,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
 def combine_start_values(
     component: Any, earlier: Mapping[str, Any], later: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the union of start values, with the start values that the component computes from it.
+    """Merge start values, and recompute the start values that the component computes from others.
 
-    Later start values have priority. Earlier start values that the component has computed are not
-    part of the union, because the component computes them again.
+    `later` takes precedence over `earlier`. Values in `earlier` that the component has computed are
+    discarded.
     """
     if not isinstance(component, Block):
         return {**earlier, **later}

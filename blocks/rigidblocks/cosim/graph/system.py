@@ -289,8 +289,8 @@ class System(AttributeHints):
         Args:
             source: Output, or elements of an output.
             target: Input, or elements of an input.
-            conversion: Conversion of each element. A table first replaces single values; then the
-                input is factor * value + offset. The units are not checked. At least one of the
+            conversion: Conversion of each element: a lookup table replaces single values, and then
+                the input is factor * value + offset. The units are not checked. At least one of the
                 parts must be an FMU; between blocks, use a `Gain`.
 
         Raises:
@@ -370,7 +370,7 @@ class System(AttributeHints):
             raise
 
     def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
-        """Return the connections to the port `target`, from an index that each call updates."""
+        """Return the connections to the port `target`, from an index that each call extends."""
         indexed, n, index = self._indexed
         if indexed is not self.connections or n > len(indexed):
             n, index = 0, {}

@@ -162,7 +162,7 @@ class Sensitivities(Block):
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
         """Return the memory vector m (size,) for the values `given`, and dm/dz (size, n).
 
-        `given` maps names to values, and names with SUFFIX to derivatives of the values.
+        `given` maps port names to values. The key of a derivative is the port name with SUFFIX.
         """
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)

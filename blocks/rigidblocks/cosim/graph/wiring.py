@@ -611,16 +611,18 @@ class Wiring:
     def stepping_order(self) -> tuple[str, ...]:
         """Parts in the order of a Gauss-Seidel step.
 
-        A part steps after its sources by direct feedthrough. Parts may form a cycle of direct
-        feedthrough although their ports form no algebraic loop. A part of such a cycle steps after
-        its sources outside the cycle. Undeclared dependencies of FMUs count as direct feedthrough
-        only if they form no cycle. If several parts can step next, these criteria decide, in order:
+        A part steps after the parts that it reads by direct feedthrough. Undeclared dependencies of
+        FMUs count as direct feedthrough only if they form no cycle. If parts form a cycle of direct
+        feedthrough without an algebraic loop of ports, all other parts that they read step first.
 
-        - no remaining source,
-        - the fewest remaining sources of connected outputs,
-        - for a sampled part without continuous states: the fewest remaining parts that it reads,
-        - the fewest remaining sources by undeclared dependencies that form a cycle,
-        - the name of the part.
+        If several parts can step next, these criteria decide, in order. They count only parts that
+        have not stepped yet.
+
+        - The part reads no other part by direct feedthrough.
+        - It reads the fewest parts by direct feedthrough to its connected outputs.
+        - It reads the fewest parts, if it is sampled and has no continuous states.
+        - It reads the fewest parts through undeclared dependencies that form a cycle.
+        - Its name is first in alphabetical order.
 
         Raises:
             ValueError: Known dependencies form an algebraic loop.

@@ -213,9 +213,9 @@ class Texts(NamedTuple):
     """Strings or binary values of n FMU variables; ports store a hash of each value.
 
     Attributes:
-        numbers: Hash (n,) of each value that Python has converted last.
-        known: Address (n,) of each of these values.
-        known_sizes: Size (n,) of each of these values [bytes].
+        numbers: Hash (n,) of each value at its last conversion in Python.
+        known: Address (n,) of the data at this conversion.
+        known_sizes: Size (n,) of the data at this conversion [bytes].
         sizes: Size (n,) of each binary value in the buffer of the group [bytes].
     """
 
@@ -451,7 +451,7 @@ class Row(NamedTuple):
         entry: Data of the part.
         wires: Pairs of a source view and an input view, to copy the inputs.
         scales: Unit conversions of inputs.
-        slow: Communication step of the part, or None if the part steps in each step of the run.
+        slow: Own communication step of the part, or None if the part steps in each step of the run.
     """
 
     entry: Entry
@@ -549,8 +549,8 @@ class Loop:
     ) -> tuple[int, int, int]:
         """Step from the communication point `steps[0]` to the communication point `steps[1]`.
 
-        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. Once in `every`
-        steps, the loop writes the time and the recorded outputs to the buffers `room`. It returns
+        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. Every `every` steps,
+        the loop writes the time and the recorded outputs to the two buffers in `room`. It returns
         early if the buffers are full, after `patience` [s] of wall-clock time, or after a failure.
 
         Returns:

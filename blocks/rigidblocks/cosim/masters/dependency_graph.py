@@ -1,4 +1,4 @@
-"""Signal links and power bonds between the parts of a system, interface equations of loops.
+"""Signal links and power bonds between parts, and interface equations of loops of parts.
 
 The values w that the parts of a loop exchange solve the interface equations w = y(w).
 """
@@ -105,10 +105,11 @@ class Links:
 
     @cached_property
     def inputs_at_end(self) -> Mapping[str, Array]:
-        """Indices of the inputs that a part without polynomial inputs reads at the end of a step.
+        """Indices of the inputs that read the value at the end of a step, by part name.
 
-        These are the inputs in algebraic loops and all inputs of the parts in `samplers`. The
-        values in an algebraic loop must be consistent at the end of the step.
+        They apply to parts without polynomial inputs. These are the inputs in algebraic loops,
+        whose values must be consistent at the end of the step, and all inputs of the parts in
+        `samplers`.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:
@@ -447,8 +448,9 @@ class InterfaceJacobian:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        `share(part, inputs)` returns, for each of the inputs, the derivative of the input in a step
-        with respect to the connected output at the end of the step, before unit conversion.
+        `share(part, inputs)` returns the derivatives of the values that the inputs have in a step,
+        with respect to the connected outputs at the end of the step. They do not include unit
+        conversions.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:

@@ -310,7 +310,7 @@ class EventStep:
 
 
 class OutputHistory:
-    """Outputs at the latest `size` communication points, latest first."""
+    """Outputs at the latest communication points (at most `size`), the latest point first."""
 
     def __init__(self, size: int):
         self.size = size
@@ -589,9 +589,9 @@ class StepSizeControl(Scheme):
 
     All sample times are multiples of the longest step. If the inequality does not hold, the step is
     repeated with half the step size. Step sizes are multiples of the shortest step, and each step
-    starts at a multiple of its size. Halving stops if it no longer reduces the error, for example
-    if outputs contain an error of an earlier step. If the error at the minimum step size exceeds
-    the tolerance, the log reports this once and suggests other options.
+    starts at a multiple of its size. The halving stops when it no longer reduces the error. One
+    cause is an error that an earlier step has left in the outputs. If the error at the minimum step
+    size exceeds the tolerance, the log reports this once and suggests other options.
     """
 
     def __init__(self, plan: Plan, network: Instances, scheme: Scheme):

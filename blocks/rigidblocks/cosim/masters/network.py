@@ -211,7 +211,7 @@ class Instances(Network):
 
     @cached_property
     def _resets_are_complete(self) -> bool:
-        """True if the reset of each FMU is known to delete all values of the previous run."""
+        """True if tests have shown that the reset of each FMU deletes all earlier values."""
         fmus = {part.component for part in self._wiring.parts.values()}
         times = self._plan.t_start, self._plan.dt
         return all(reuse_of(fmu, *times).resets for fmu in fmus if isinstance(fmu, Fmu))
@@ -280,8 +280,8 @@ class Instances(Network):
         """Return the parts that step from t to t + dt, within the communication step `whole`.
 
         A part with a longer communication step than the run is included only if both steps end at
-        the same time. Each item contains four values: the number of the part, its whole
-        communication step, and the start and the length of its step [s].
+        the same time. Each item is a tuple: the number of the part, its whole communication step
+        (start, length), and the start and the length of the step to take [s].
         """
         ends = abs(t + dt - sum(whole)) <= time_tolerance(sum(whole), 0.0)
         found = []

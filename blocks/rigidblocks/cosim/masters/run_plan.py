@@ -221,7 +221,7 @@ class Plan:
 
     @cached_property
     def spans(self) -> int:
-        """Number of equal time spans between sample instants in a step of dt.
+        """Number of equal spans into which the sample instants divide a step of dt.
 
         No step of the step size control is longer than a span.
         """
@@ -455,7 +455,7 @@ def _report_input_hold(wiring: Wiring, order: str) -> None:
 
 
 def _report_undeclared(wiring: Wiring, order: str) -> None:
-    """Log a warning with the stepping order of FMUs in a loop of undeclared dependencies."""
+    """Log a warning with the stepping order of FMUs whose undeclared dependencies form a loop."""
     late = "each FMU reads the outputs from the previous step"
     if order == GAUSS_SEIDEL:
         late = (
@@ -521,7 +521,7 @@ def _check_algebraic_loops(wiring: Wiring, coupling: Coupling) -> None:
 
 
 def _spans_between_samples(wiring: Wiring, dt: float) -> int:
-    """Return the number of equal time spans between sample instants in a step of dt.
+    """Return the number of equal spans into which the sample instants divide a step of dt.
 
     Raises ValueError for a sample time that is neither a multiple nor a divisor of dt. Also raises
     ValueError for sample times below dt that are not multiples of the shortest sample time.

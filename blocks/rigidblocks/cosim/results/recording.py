@@ -84,8 +84,7 @@ class RecordOptions:
     def spacing(self, grid: Grid) -> int:
         """Return the number of steps between two recorded communication points.
 
-        In a run of n steps, this number is min(every, n + 1). The limit n + 1 has no effect on the
-        recorded samples, and ensures that the number fits a C integer.
+        The number is min(every, n + 1) in a run of n steps, so that it fits a C integer.
         """
         return min(int(self.every), grid.n + 1)
 
