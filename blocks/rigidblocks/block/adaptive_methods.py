@@ -158,9 +158,9 @@ class MethodCosts(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Length of a comparison window, as the cost of its steps in derivative evaluations.
+        """Cost of the steps between two comparisons of the implicit methods.
 
-        At the end of a window, the costs of the two implicit methods are compared.
+        The unit is one evaluation of the state derivatives.
         """
         return WINDOW_STEPS * (self.jacobian + self.rosenbrock)
 
@@ -320,10 +320,10 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
 def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
     """Switch between the two implicit methods to minimize the cost per simulated second.
 
-    The function adds up the costs of the steps in a window. After a number of windows (3 to 64),
-    the function tries the other implicit method for one window. If the cost of the other method is
-    higher, the trial ends after this window, and the number of windows until the next trial
-    doubles. In the long term, trials therefore take at most 1/64 of the computing time.
+    A window is a number of steps whose total cost is `window`. After 3 to 64 windows, the function
+    tries the other implicit method for one window. If this method is more expensive, the function
+    switches back and doubles the number of windows until the next trial. In the long term, trials
+    therefore take at most 1/64 of the computing time.
 
     Args:
         s: Step memory, changed in place. WINDOW_COST already includes the cost of the step.

@@ -298,21 +298,21 @@ class EventSteps:
             h = self.length = h * min(factor, 0.9)
 
     def _error(
-        self, evaluator: Evaluator, h: float, k: list[Array], x: Array, y: Array, back: Array
+        self, evaluator: Evaluator, h: float, k: list[Array], x: Array, y: Array, projected: Array
     ) -> float:
         """Return the error of a trial step, divided by the tolerance.
 
         The result is the maximum of the error estimate and of the correction by the projection. x
-        (n,) are the states at the start of the step, y (n,) the states at the end, and `back` (n,)
-        the projected states at the end. k contains the stage derivatives.
+        and y (n,) are the states at the start and at the end of the step, and `projected` (n,) the
+        projected states at the end. k contains the stage derivatives.
         """
         assert self.pair.error is not None
-        if not np.all(np.isfinite(back)):
+        if not np.all(np.isfinite(projected)):
             return np.inf
         unit = self.method.absolute_tolerances(evaluator.memory.block.states)
         unit = unit + self.method.rtol * np.maximum(np.abs(x), np.abs(y))
         e = h * sum(w * k_i for w, k_i in zip(self.pair.error, k, strict=True))
-        return float(np.max(np.maximum(np.abs(e), np.abs(back - y)) / unit, initial=0.0))
+        return float(np.max(np.maximum(np.abs(e), np.abs(projected - y)) / unit, initial=0.0))
 
 
 class Segment:
@@ -344,22 +344,22 @@ class Segment:
         """Return the memory vector at a time t [s] in the step."""
         return self.after if t >= self.end else self._memory_at((t - self.t) / self.course.h)
 
-    def end_at_event(self, before: float) -> "Segment":
+    def end_at_event(self, start_value: float) -> "Segment":
         """Return the step, shortened to the first event if it contains an event.
 
-        `before` is the value of the event function at the start of the step.
+        `start_value` is the value of the event function at the start of the step.
         """
-        found = self._find_event(before)
+        found = self._find_event(start_value)
         if found is not None:
             self.happened, self.after, self.end = True, found, float(found[0])
         return self
 
-    def _find_event(self, before: float) -> Array | None:
+    def _find_event(self, start_value: float) -> Array | None:
         """Return the memory vector at the first event in the step, or None if no event occurs.
 
-        `before` is the value of the event function at the start of the step.
+        `start_value` is the value of the event function at the start of the step.
         """
-        first = self._first_positive() if before <= 0 else 0.0
+        first = self._first_positive() if start_value <= 0 else 0.0
         if first == 1.0:
             return None
         if self.value <= 0:

@@ -265,9 +265,9 @@ def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) ->
     """Yield the intervals between sample instants in the communication step from t to t + dt [s].
 
     If the step begins and ends at sample instants, all intervals have equal lengths. If `traced` is
-    true, the number of intervals must not depend on t. All intervals then have equal lengths, too,
-    and the step must begin at a sample instant or, if dt is less than the sample time [s], at a
-    multiple of dt.
+    true, the number of intervals must not depend on t, so all intervals have equal lengths. The
+    step must then begin at a sample instant. If dt is less than the sample time [s], it must begin
+    at a multiple of dt.
     """
     end = t + dt
     if sample_time is None:

@@ -122,7 +122,7 @@ def project_to_cone(f: Array, limit: Any) -> Array:
 
         f' = f min(1, limit / |f|)                            (RBDA Eq 11.79 in two dimensions)
 
-    In model exchange, the start and end of sliding are events, unless `limit` is zero.
+    If `limit` is positive, the start and the end of sliding are events in model exchange.
     """
     squared = _dot(f, f)
     # the derivative of the square root is infinite at zero
@@ -228,14 +228,12 @@ class SoftLaw:
     def sample(
         self, contact: Contact, v: Array, state: SurfaceState, h: float
     ) -> tuple[SurfaceState, ContactForce]:
-        """Return the surface state after the time h [s], and the contact force over the next h.
+        """Return the surface state at the next sample, and the contact force until then.
 
-        In an open contact, x is zero, so the next contact begins without tangential displacement.
+            z' = min(p, z exp(-K h / D)),    x' = (D_t x - h f_t) / (D_t + h K_t)
 
-            z = min(p, relaxed z),
-            x = (D_t x - h f_t) / (D_t + h K_t), which is x + h v if the point sticks
-
-        `relaxed_surface` computes the relaxed z, and f_t is the friction force.
+        A prime marks the next sample, h [s] is the sample time, and f_t the friction force. If the
+        contact sticks, x' = x + h v. If the contact is open, x' is zero.
         """
         z = relaxed_surface(state.z, h, self.K, self.D)
         x = tangential_part(state.x, contact.normal)

@@ -32,15 +32,15 @@ def check_joints(model: Model) -> None:
     check_kinds(model)
 
 
-def check_ground(given: Any) -> tuple[Shape | Surface, ...]:
+def check_ground(value: Any) -> tuple[Shape | Surface, ...]:
     """Convert the ground, one shape or a sequence of shapes, to a checked tuple of shapes.
 
     Raises:
         TypeError: An element is not a shape or surface.
     """
-    shapes = (given,) if isinstance(given, Shape | Surface | str) else given
+    shapes = (value,) if isinstance(value, Shape | Surface | str) else value
     if not isinstance(shapes, Iterable):
-        raise TypeError(f"`ground` must be shapes or surfaces, such as Plane(), not {given!r}")
+        raise TypeError(f"`ground` must be shapes or surfaces, such as Plane(), not {value!r}")
     ground = tuple(shapes)
     for shape in ground:
         if not isinstance(shape, Shape | Surface):
@@ -69,14 +69,14 @@ def consistent_start_velocity(model: Model, q0: Array, qd0: Array) -> Array:
 
 
 def check_exclusions(
-    model: Model, given: Iterable[tuple[str, str]], only_with_shapes: bool = False
+    model: Model, pairs: Iterable[tuple[str, str]], only_with_shapes: bool = False
 ) -> tuple[tuple[str, str], ...]:
     """Convert the collision exclusions to a tuple, and check their body names.
 
     Raises:
         ValueError: A body is unknown, or `only_with_shapes` is True and a body has no shapes.
     """
-    exclusions = tuple((a, b) for a, b in given)
+    exclusions = tuple((a, b) for a, b in pairs)
     bodies = zip(model.body_names, model.contact, strict=True)
     names = (*(name for name, shapes in bodies if shapes or not only_with_shapes), "ground")
     for name in (name for pair in exclusions for name in pair):

@@ -133,12 +133,12 @@ class SensorTables:
         yield from dict.fromkeys(bodies[i] for i, _ in self._rows)
         yield from dict.fromkeys(name for _, shape in self._rows if (name := _material(shape)))
 
-    def text(self, at: Mapping[str, int]) -> str:
+    def text(self, offsets: Mapping[str, int]) -> str:
         """Return the C tables of the contact sensors.
 
         Args:
-            at: Indices from `sensor_offsets`. The name of a sensor maps to the index of its first
-                value, and `<name>_distance` to the index of its distance.
+            offsets: Indices from `sensor_offsets`. The name of a sensor maps to the index of its
+                first value, and `<name>_distance` to the index of its distance.
         """
         near = [k for k, sensor in enumerate(self.sensors) if sensor.distance]
         rows, first = list[int](), list[tuple[int, int, int]]()
@@ -149,9 +149,9 @@ class SensorTables:
         return "\n".join(
             [
                 f"enum {{ RB_SENSORS = {len(names)}, RB_NEARS = {len(near)} }};",
-                table("int", "RB_SENSOR_AT", [*(at[name] for name in names), 0]),
+                table("int", "RB_SENSOR_AT", [*(offsets[name] for name in names), 0]),
                 table("int", "RB_SENSOR_SIDE", [*map(self._signs, self.sides), [0] * self._count]),
-                table("int", "RB_NEAR_AT", [*(at[f"{names[k]}_distance"] for k in near), 0]),
+                table("int", "RB_NEAR_AT", [*(offsets[f"{names[k]}_distance"] for k in near), 0]),
                 table("int", "RB_NEAR_FIRST", [*first, (0, 0, 0)]),
                 table("int", "RB_NEAR_SHAPE", [*rows, 0]),
             ]

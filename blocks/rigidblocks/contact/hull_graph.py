@@ -125,7 +125,7 @@ def hull_triangles(vertices: Array) -> list[tuple[int, int, int]]:
 
 
 def _integers(vertices: Array) -> list[list[int]]:
-    """Return the coordinates as exact integer multiples of their smallest binary digit."""
+    """Return the coordinates as exact integers, all multiplied by the same power of two."""
     pairs = [[float(x).as_integer_ratio() for x in point] for point in vertices]
     whole = max(d for point in pairs for _, d in point)
     return [[n * (whole // d) for n, d in point] for point in pairs]

@@ -453,12 +453,12 @@ class MaterialTables:
                     found[key] = material
         return tuple((i, j, material) for (i, j), material in found.items())
 
-    def coefficient_values(self, name: str, of_bodies: Any) -> Array:
+    def coefficient_values(self, name: str, body_values: Any) -> Array:
         """Return the coefficient `name` of all materials, in the order of the material table.
 
-        `of_bodies` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
+        `body_values` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
         """
-        first = np.broadcast_to(np.asarray(of_bodies, dtype=float), (self.bodies,))
+        first = np.broadcast_to(np.asarray(body_values, dtype=float), (self.bodies,))
         others = [*self.own, *(material for *_, material in self.pair_materials)]
         rest = [static_friction(m) if name == "mu_static" else getattr(m, name) for m in others]
         return np.array([*first, *rest])

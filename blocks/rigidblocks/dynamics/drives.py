@@ -88,10 +88,9 @@ class Servo(Numbers, abc.ABC):
         return (Signal("servo_integral", "force", "integral term of the servo"),)
 
     def force(self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """Return the limited force at the joint [N m or N], the force excess and the control error.
+        """Return the force at the joint [N m or N], its change by the limit, and the control error.
 
-        The excess is the limited force minus the unlimited force. s and sd are the measured
-        position and velocity, and x contains the integral state.
+        s and sd are the measured position and velocity. x contains the integral state.
         """
         error = self.error(command, s, sd)
         force = self.kp * error - self.damping(sd)
@@ -103,7 +102,10 @@ class Servo(Numbers, abc.ABC):
         return limited, limited - force, error
 
     def rates(self, error: Any, excess: Any) -> dict[str, Any]:
-        """Return the derivative of the integral state from control error and force excess."""
+        """Return the derivative of the integral state.
+
+        `error` is the control error. `excess` is the limited force minus the unlimited force.
+        """
         if self.ki is None:
             return {}
         return {"servo_integral": self.ki * error + self.ki / self.kp * excess}
@@ -226,9 +228,9 @@ class Gearbox(Numbers):
         return found
 
     def joint_force(self, force: Any, speed: Any) -> Any:
-        """Return the force at the joint, after the loss in the gearbox.
+        """Return the joint force that the motor force `force` produces, after the gearbox loss.
 
-        `force` is the force before the loss, and `speed` the joint speed.
+        `speed` is the joint speed. Both forces are at the joint, after the gear ratio.
         """
         if self.efficiency is None:
             return force
@@ -238,10 +240,9 @@ class Gearbox(Numbers):
         return force - np.abs(force) * np.tanh(speed / self.width) * loss
 
     def motor_force(self, force: Any, speed: Any) -> Any:
-        """Return the force before the loss in the gearbox, from the force at the joint.
+        """Return the motor force that produces the joint force `force` (inverse of `joint_force`).
 
-        The function is the inverse of `joint_force`. `force` is the force at the joint, and `speed`
-        the joint speed.
+        `speed` is the joint speed.
         """
         if self.efficiency is None:
             return force
@@ -293,9 +294,9 @@ class Elasticity(Numbers):
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
-        """Return the output position of a gearbox, and its derivative by the rotor angle.
+        """Return the output position of the gearbox, and its derivative with respect to the angle.
 
-        `ratio` is the gear ratio.
+        The angle is the rotor angle, and `ratio` the gear ratio.
         """
         if self.error is None:
             return rotor.angle / ratio, 1.0 / ratio
@@ -380,7 +381,7 @@ class Follower(Numbers):
             raise ValueError("the ratio of a Follower must not be zero")
 
     def units(self, model: Tree, by: str) -> dict[str, str]:
-        """Return the units of ratio and offset; `by` is the position unit of the driving joint."""
+        """Return the units of ratio and offset, from the position unit of the driving joint."""
         line = joint_line(self.joint)
         if isinstance(line, AlongVelocity):
             raise ValueError(
@@ -536,7 +537,7 @@ class Drive:
 
     @property
     def _has_rotor(self) -> bool:
-        """True if a force or an inertia acts at a rotor, to which the gearbox applies."""
+        """True if the drive has a rotary motor, a rotor inertia or friction at the rotor."""
         if isinstance(self.motor, Rotor):
             return self.motor.inertia is not None or self.motor_friction is not None
         return not self.motor.is_linear
@@ -714,7 +715,7 @@ class Drive:
         return RotorMotion(x["angle"], x["rotor_speed"])
 
     def _deflection(self, s: Any, sd: Any, rotor: RotorMotion) -> tuple[Any, Any, Any]:
-        """Return the deflection, its time derivative, and its derivative by the rotor angle.
+        """Return the deflection, its time derivative, and its derivative w.r.t. the rotor angle.
 
         s is the joint position, and sd its velocity.
         """

@@ -253,14 +253,13 @@ class AlongFrame(Line):
 
 @dataclass(frozen=True, eq=False)
 class AgainstGravity(Line):
-    """Vertical line through a point of a body; a positive force acts against gravity.
+    """Vertical line through a point of a body; a positive force f acts against gravity.
 
-        s = -(g . r) / magnitude
+        s = -(g . r) / magnitude,    force on the body = -f g / magnitude
 
-    g is the gravity of the plant. The load of a line force is proportional to g. `magnitude`
-    [m/s^2] is the value of |g| for which the load equals the line force. The `point` (3,) [m] is in
-    body coordinates, and r is its position in base coordinates. The plant sets `gravity` (3,)
-    [m/s^2]. The default is the gravity of the model.
+    g (3,) [m/s^2] is the gravity of the plant, which sets the field `gravity`. The default is the
+    gravity of the model. `magnitude` [m/s^2] is a constant: the nominal value of |g|. `point` (3,)
+    [m] is in body coordinates, and r is its position in base coordinates.
     """
 
     body: str | int

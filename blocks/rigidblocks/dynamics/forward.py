@@ -391,11 +391,10 @@ def project_inertia(
 
 
 def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
-    """Return U D^-1, in which rows for unit vectors in S have no rounding errors.
+    """Return U D^-1 with U = I^A S and D = S^T U, exact in the rows that S determines.
 
-    U = I^A S and D = S^T U. If a column of S is one of the six unit vectors, S^T U D^-1 = 1
-    determines a row of the result exactly. I^a then has rows and columns that are exactly zero,
-    which the tracer omits (RBDA A.4).
+    If a column of S is a unit vector, S^T U D^-1 = 1 determines a row of the result. Exact rows
+    give exact zeros in I^a = I^A - U D^-1 U^T, which the tracer omits (RBDA A.4).
     """
     UDinv = U @ Dinv
     for k, column in enumerate(S.T):
@@ -580,9 +579,9 @@ def _joints(model: Tree, fd: Mask) -> list[tuple[bool, slice]]:
 
 
 def _first_variables(model: Tree, fd: Mask) -> list[slice]:
-    """Return the slice of each forward-dynamics joint in H11; other joints have empty slices.
+    """Return the slice of each joint in the inertia matrix H11 of the forward-dynamics joints.
 
-    `fd` is True for forward-dynamics joints. H11 is the inertia matrix of their variables.
+    Joints with `fd` = False have empty slices.
     """
     sizes = [joint.nv if known else 0 for joint, known in zip(model.joint, fd, strict=True)]
     return [slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0))]

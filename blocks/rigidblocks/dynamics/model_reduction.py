@@ -188,7 +188,7 @@ def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
-    """Return the angle [rad] of X about z that a revolute joint can include, else None."""
+    """Return the rotation angle [rad] of X about z, or None if the joint cannot include it."""
     if not (isinstance(joint, Revolute) and is_along_z(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))

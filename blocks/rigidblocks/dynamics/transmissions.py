@@ -260,7 +260,7 @@ def project_onto_gears(
     model: Tree, driven: Mapping[int, GearRelation], q: Array, qd: Array
 ) -> tuple[Array, Array]:
     """Compute the driven variables from the independent variables; return q and qd."""
-    positions, moved, speeds = joint_positions(model), list(q), list(qd)
+    positions, moved, speeds = position_indices(model), list(q), list(qd)
     for k, (by, ratio, offset) in driven.items():
         moved[positions[k]] = ratio * q[positions[by]] + offset
         speeds[k] = ratio * qd[by]
@@ -275,7 +275,7 @@ def gear_constraints(
     Returns:
         K (n, nv) and delta (n,), with one row per driven variable.
     """
-    positions = joint_positions(model)
+    positions = position_indices(model)
     K: Array = np.zeros((len(driven), model.nv), dtype=object)
     delta = []
     for row, (k, (by, ratio, offset)) in zip(K, driven.items(), strict=True):
@@ -356,7 +356,7 @@ def _relation_to_independent(
     return drive
 
 
-def joint_positions(model: Tree) -> dict[int, int]:
+def position_indices(model: Tree) -> dict[int, int]:
     """Return the index in q of each joint variable, by the index of the variable in qd.
 
     The result omits joints with more position variables than velocity variables.

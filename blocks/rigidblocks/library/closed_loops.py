@@ -263,12 +263,12 @@ class ClosedLoopPlant(JointPlant):
         if self._independent:
             q, qd, _ = self._dependent(t, x)
             x = Record({**vars(x), "q": q, "qd": qd})
-        acting = self._elements.element_effects(x.q, x.qd, x, p, u)
+        effects = self._elements.element_effects(x.q, x.qd, x, p, u)
         motion: dict[str, Any] = {"q": rate(self.model, x.q, x.qd)}
-        motion["qd"] = self._motion(t, x, u, p, acting).qdd
+        motion["qd"] = self._motion(t, x, u, p, effects).qdd
         if self.keep_energy:
             motion |= {"energy_due": self._power(x, u), "energy_known": 0.0}
-        return motion | self._elements.rates(acting)
+        return motion | self._elements.rates(effects)
 
     def project(self, t: Any, x: Record, p: Record) -> Values:
         q, qd = self._project_to_loops(t, x, p)
@@ -311,8 +311,8 @@ class ClosedLoopPlant(JointPlant):
         return x.qd @ tau
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        acting = self._elements.element_effects(x.q, x.qd, x, p, u)
-        qdd, lam, rank, condition = self._motion(t, x, u, p, acting)
+        effects = self._elements.element_effects(x.q, x.qd, x, p, u)
+        qdd, lam, rank, condition = self._motion(t, x, u, p, effects)
         (model, _), error = self._models(t, p), 0.0
         for delta in position_constraints(model, x.q).delta:
             error = maximum(error, np.abs(delta))
@@ -323,13 +323,13 @@ class ClosedLoopPlant(JointPlant):
             more = {}
         return {
             "qdd": qdd,
-            "energy": E + self._elements.energy(acting, x.qd, p),
+            "energy": E + self._elements.energy(effects, x.qd, p),
             "lam": lam[: self.model.nc],
             "loop_error": error,
             "rank": rank,
             "condition": condition,
             **more,
-            **self._elements.values(acting),
+            **self._elements.values(effects),
         }
 
     @property
@@ -344,9 +344,9 @@ class ClosedLoopPlant(JointPlant):
             )
 
     def _motion(
-        self, t: Any, x: Record, u: Record, p: Record, acting: ElementEffects | None
+        self, t: Any, x: Record, u: Record, p: Record, effects: ElementEffects | None
     ) -> LoopMotion:
-        tau, f_ext = add_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
+        tau, f_ext = add_loads(effects, u.tau, u.f_ext if self.external_wrenches else None)
         loop_tau = u.loop_tau if self.loop_forces else None
         model, tree = self._models(t, p)
         given = self._elements.transmissions(p)
@@ -712,9 +712,9 @@ def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
 
 
 def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
-    """Return the direction d with the largest d^T A d, and the list of the other directions.
+    """Return the column with the largest d^T A d, and the list of the other columns.
 
-    Each element of `columns` (2 n,) contains d (n,), followed by A d (n,).
+    Each column (2 n,) contains a direction d (n,), followed by A d (n,).
     """
     best, others = columns[0], []
     square = best[:n] @ best[n:]

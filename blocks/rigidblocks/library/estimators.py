@@ -281,24 +281,27 @@ class KalmanFilter(Block):
         return np.concatenate([*parts, np.zeros(self._size - count)])
 
     def _transition_matrix(self, A: Array) -> Array:
-        """Return the transition matrix F (n, n): the rows A of the states, then unit rows."""
+        """Return the transition matrix F (n, n) of the states and the estimated parameters.
+
+        A contains the rows of the states. The rows of the constant parameters are unit rows.
+        """
         F = np.eye(self._size).astype(A.dtype)
         F[: len(A), : A.shape[1]] = A
         return F
 
-    def _shift(self, now: Array, estimate: Array, y: Array) -> Array:
-        """Return the predicted estimate `now`, with the past outputs shifted by one sample.
+    def _shift(self, predicted: Array, estimate: Array, y: Array) -> Array:
+        """Return the predicted estimate `predicted`, with the past outputs shifted by one sample.
 
         `estimate` is the estimate before the prediction. Its outputs `y` become the newest past
         outputs.
         """
-        k, now = len(self._flat_ports), now.astype(np.result_type(now, y))
+        k, predicted = len(self._flat_ports), predicted.astype(np.result_type(predicted, y))
         for port in self._clones:
             size, end = port.shape[1], k + port.size
-            now[k : k + size] = y[self._places[port.name.removesuffix("_past")]]
-            now[k + size : end] = estimate[k : end - size]
+            predicted[k : k + size] = y[self._places[port.name.removesuffix("_past")]]
+            predicted[k + size : end] = estimate[k : end - size]
             k = end
-        return now
+        return predicted
 
     def _delay(self, values: Array, estimate: Array) -> Array:
         """Return `values` (m,), with the oldest past values in `estimate` for delayed outputs."""

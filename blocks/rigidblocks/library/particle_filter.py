@@ -21,7 +21,7 @@ _POINT_STREAM = 2**26 - 1  # stream of the random numbers for the resampling
 
 
 class _Arguments(NamedTuple):
-    """Arguments of the traced functions.
+    """Arguments of the traced functions of a particle filter.
 
     Attributes:
         t: Time [s].
@@ -304,9 +304,9 @@ static inline void {function}(const double *state, {given}, double *out)
 
         return trace(name, flat, shapes)
 
-    def _start(self, given: _Arguments) -> Array:
+    def _start(self, arguments: _Arguments) -> Array:
         """Return a random start value of a particle."""
-        t, draw, x, u, fixed_parameters = *given[:4], given.fixed_parameters
+        t, draw, x, u, fixed_parameters = *arguments[:4], arguments.fixed_parameters
         sigma = np.concatenate([deviations(self, "deviation", port) for port in self._states])
         own = x[: len(sigma)] + np.array([self._normal(draw, j, s) for j, s in enumerate(sigma)])
         if self.plant.sampled:
@@ -322,9 +322,9 @@ static inline void {function}(const double *state, {given}, double *out)
         ]
         return np.concatenate([own, *past])
 
-    def _move(self, given: _Arguments) -> Array:
+    def _move(self, arguments: _Arguments) -> Array:
         """Return a particle after a sample with random process noise."""
-        t, draw, x, u, last, fixed_parameters, noise = given
+        t, draw, x, u, last, fixed_parameters, noise = arguments
         T, model, own = self.sample_time, self._model, self._plant_part(x)
         held = u if self.plant.sampled or self.input_hold == "new" else last
         start = t if self.plant.sampled else t - T
@@ -341,20 +341,20 @@ static inline void {function}(const double *state, {given}, double *out)
             now = self._shift(now, x, model.outputs(t - T, own, last, fixed_parameters))
         return now
 
-    def _outputs(self, given: _Arguments) -> Array:
+    def _outputs(self, arguments: _Arguments) -> Array:
         """Return the measured outputs (m,) of a particle, or their past values if delayed."""
-        own = self._plant_part(given.x)
-        y = self._model.outputs(given.t, own, given.u, given.fixed_parameters)
-        return self._delay(y, given.x)
+        own = self._plant_part(arguments.x)
+        y = self._model.outputs(arguments.t, own, arguments.u, arguments.fixed_parameters)
+        return self._delay(y, arguments.x)
 
-    def _mean(self, given: _Arguments) -> Array:
+    def _mean(self, arguments: _Arguments) -> Array:
         """Return the mean of the particles, projected onto the constraints of the plant."""
-        own = self._plant_part(given.x)
-        return self._project(given.t, own, given.u, given.fixed_parameters)
+        own = self._plant_part(arguments.x)
+        return self._project(arguments.t, own, arguments.u, arguments.fixed_parameters)
 
-    def _point(self, given: _Arguments) -> Array:
+    def _point(self, arguments: _Arguments) -> Array:
         """Return the random number in (0, 1) for systematic resampling."""
-        return np.array([noise_word(self.seed, given.draw, _POINT_STREAM)])
+        return np.array([noise_word(self.seed, arguments.draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
         """Return a normal random number with the standard deviation `sigma`, traced or a number."""
@@ -407,8 +407,8 @@ static inline void {function}(const double *state, {given}, double *out)
     def structure(self) -> Block:
         """Return a traceable block with the ports of this block, only for dependency analysis.
 
-        In this block, the particles and the weights do not change, because their dependencies would
-        be a matrix with as many rows and columns as the filter has states.
+        The particles and the weights of this block are constant, which keeps the dependency matrix
+        small.
         """
         return _ParticleStructure(self)
 

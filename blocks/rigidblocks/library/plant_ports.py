@@ -28,7 +28,7 @@ from rigidblocks.dynamics.forward import crba
 from rigidblocks.dynamics.motors import Signal
 from rigidblocks.dynamics.transmissions import (
     Transmissions,
-    joint_positions,
+    position_indices,
     project_onto_gears,
 )
 from rigidblocks.library.frames import Frame
@@ -288,7 +288,7 @@ class Elements:
         original ratio and offset of the follower.
         """
         driven = self.start_transmissions.driven if self.start_transmissions else {}
-        positions, found = joint_positions(self.model), list[StartRelation]()
+        positions, found = position_indices(self.model), list[StartRelation]()
         for drive, place in zip(self.drives, self._drive_places, strict=True):
             if drive.elasticity is None:
                 continue

@@ -232,24 +232,24 @@ class RobotPlant(JointPlant):
 
     def derivative(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p, u)
-        motion = {"q": rate(self.model, q, qd), "qd": self._qdd(t, q, qd, u, p, acting)}
-        return motion | self._elements.rates(acting)
+        effects = self._elements.element_effects(q, qd, x, p, u)
+        motion = {"q": rate(self.model, q, qd), "qd": self._qdd(t, q, qd, u, p, effects)}
+        return motion | self._elements.rates(effects)
 
     def project(self, x: Record, p: Record) -> Values:
         return self._elements.projected_motion(x.q, x.qd, p)
 
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p, u)
+        effects = self._elements.element_effects(q, qd, x, p, u)
         model = self._model_with_parameters(self.aligned_model, p).at(t)
         E = self.tree_energy(model, q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
         return {
-            "qdd": self._qdd(t, q, qd, u, p, acting),
-            "energy": E + self._elements.energy(acting, qd, p),
-            **self._elements.values(acting),
+            "qdd": self._qdd(t, q, qd, u, p, effects),
+            "energy": E + self._elements.energy(effects, qd, p),
+            **self._elements.values(effects),
         }
 
     def tree_accelerations(
@@ -277,9 +277,9 @@ class RobotPlant(JointPlant):
         return equivalent(self.aligned_model) if isinstance(self.model, Model) else self.model
 
     def _qdd(
-        self, t: Any, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
+        self, t: Any, q: Array, qd: Array, u: Record, p: Record, effects: ElementEffects | None
     ) -> Any:
-        tau, f_ext = add_loads(acting, u.tau, u.f_ext if self.external_wrenches else None)
+        tau, f_ext = add_loads(effects, u.tau, u.f_ext if self.external_wrenches else None)
         model, given = (
             self._model_with_parameters(self.equivalent_model, p).at(t),
             self._elements.transmissions(p),
@@ -442,25 +442,25 @@ class HybridPlant(Block):
 
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p, u)
-        motion = {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, acting)[0]}
-        return motion | self._elements.rates(acting)
+        effects = self._elements.element_effects(q, qd, x, p, u)
+        motion = {"q": rate(self.model, q, qd), "qd": self._dynamics(q, qd, u, p, effects)[0]}
+        return motion | self._elements.rates(effects)
 
     def project(self, x: Record, p: Record) -> Values:
         return self._elements.projected_motion(x.q, x.qd, p)
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
-        acting = self._elements.element_effects(q, qd, x, p, u)
-        qdd, tau = self._dynamics(q, qd, u, p, acting)
+        effects = self._elements.element_effects(q, qd, x, p, u)
+        qdd, tau = self._dynamics(q, qd, u, p, effects)
         E = energy(self._model_with_parameters(p), q, qd, p.gravity) + self._elements.energy(
-            acting, qd, p
+            effects, qd, p
         )
         return {
             "qdd": qdd,
             "tau_prescribed": self._select_prescribed(tau),
             "energy": E,
-            **self._elements.values(acting),
+            **self._elements.values(effects),
         }
 
     def switching_functions(self, x: Record, p: Record) -> Array:
@@ -480,16 +480,16 @@ class HybridPlant(Block):
         return Elements(self.model, self.elements)
 
     def _dynamics(
-        self, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
+        self, q: Array, qd: Array, u: Record, p: Record, effects: ElementEffects | None
     ) -> tuple[Array, Array]:
         """Return the accelerations qdd (nv,) and the forces tau (nv,) of all joints.
 
-        `acting` contains the loads of the force elements, or is None without elements.
+        `effects` contains the loads of the force elements, or is None without elements.
         """
         followed = self._select_prescribed(qd)
         qdd = u.qdd_ref + p.kp * self._error(q, u.q_ref) + p.kd * (u.qd_ref - followed)
         qdd = self._scatter(qdd, False)
-        tau, f_ext = add_loads(acting, self._scatter(u.tau, True), None)
+        tau, f_ext = add_loads(effects, self._scatter(u.tau, True), None)
         model, given = self._model_with_parameters(p), self._elements.transmissions(p)
         if given is not None and given.driven:
             which = self._prescribed_variables
@@ -497,7 +497,7 @@ class HybridPlant(Block):
             return found.qdd, found.tau
         I_rot = None if given is None else given.rotor_inertia
         found = hybrid_dynamics(model, self._fd, q, qd, qdd, tau, f_ext, p.gravity, I_rot)
-        return found.qdd, found.tau if acting is None else found.tau - acting.loads.tau
+        return found.qdd, found.tau if effects is None else found.tau - effects.loads.tau
 
     def _model_with_parameters(self, p: Record) -> Model:
         """Return the model, or if the inertias are tunable, a copy with the inertias in p."""
@@ -727,14 +727,14 @@ class FloatingBasePlant(Plant):
     def derivative(self, x: Record, u: Record, p: Record) -> Values:
         w, v = x.velocity[:3], x.velocity[3:]
         q, qd = self._joint_motion(x, p)
-        acting = self._element_forces(x, q, qd, p, u)
-        a, qdd = self._accelerations(x, q, qd, u, p, acting)
+        effects = self._element_forces(x, q, qd, p, u)
+        a, qdd = self._accelerations(x, q, qd, u, p, effects)
         # dv/dt = a in any frame, because v x v = 0
         rates = {
             "quaternion": quaternion_rate(x.quaternion, w),
             "position": _pose(x).E.T @ v,
             "velocity": a,
-            **self._elements.rates(acting),
+            **self._elements.rates(effects),
         }
         return rates | {"q": self._q_rate(q, qd), "qd": qdd} if self._has_joints else rates
 
@@ -747,20 +747,20 @@ class FloatingBasePlant(Plant):
 
     def output(self, x: Record, u: Record, p: Record) -> Values:
         X, (q, qd) = _pose(x), self._joint_motion(x, p)
-        acting = self._element_forces(x, q, qd, p, u)
-        a, qdd = self._accelerations(x, q, qd, u, p, acting)
+        effects = self._element_forces(x, q, qd, p, u)
+        a, qdd = self._accelerations(x, q, qd, u, p, effects)
         I0c, F, H = crba_floating(self.model, q)
         h = I0c @ x.velocity + F @ qd
         m, first_moment = I0c[5, 5], np.array([I0c[2, 4], I0c[0, 5], I0c[1, 3]])
         com = X.r + X.E.T @ first_moment / m
         kinetic = (x.velocity @ h + qd @ (F.T @ x.velocity + H @ qd)) / 2
-        more = self._elements.energy(acting, np.concatenate([x.velocity, qd]), p)
+        more = self._elements.energy(effects, np.concatenate([x.velocity, qd]), p)
         values = {
             "acceleration": a,
             "com": com,
             "momentum": X.T @ h,
             "energy": kinetic - m * (p.gravity @ com) + more,
-            **self._elements.values(acting),
+            **self._elements.values(effects),
         }
         return values | {"qdd": qdd} if self._has_joints else values
 
@@ -803,15 +803,15 @@ class FloatingBasePlant(Plant):
         return self._elements.element_effects(*whole, x, p, u)
 
     def _accelerations(
-        self, x: Record, q: Array, qd: Array, u: Record, p: Record, acting: ElementEffects | None
+        self, x: Record, q: Array, qd: Array, u: Record, p: Record, effects: ElementEffects | None
     ) -> tuple[Array, Array]:
         """Return the spatial acceleration (6,) of the base, in base coordinates, and qdd.
 
-        `acting` contains the loads of the force elements (`Elements.element_effects`).
+        `effects` contains the loads of the force elements (`Elements.element_effects`).
         """
         X, tau = _pose(x), u.tau if self._has_joints else np.zeros(0)
         wrenches = u.f_ext if self.external_wrenches else None
-        tau, wrenches = add_loads(acting, tau, wrenches, 6, self._base)
+        tau, wrenches = add_loads(effects, tau, wrenches, 6, self._base)
         state = (self.model, X, X.inverse() @ x.velocity, q, qd, tau, wrenches, p.gravity)
         given = self._elements.transmissions(p)
         if given is None:

@@ -565,26 +565,26 @@ class TransportDelay(DelayedSignal):
     unit: Unit = ""
 
     def __post_init__(self) -> None:
-        if not np.isfinite(self.delay) or self._ages < 1 - 1e-9:
+        if not np.isfinite(self.delay) or self._delay_in_samples < 1 - 1e-9:
             raise ValueError(
                 "the sample time of a transport delay must not exceed the delay of "
                 f"{self.delay} s, but is {self.sample_time} s"
             )
-        check_delay("a transport delay", self._whole, 1)
+        check_delay("a transport delay", self._whole_samples, 1)
 
     @property
-    def _ages(self) -> float:
+    def _delay_in_samples(self) -> float:
         """Delay, divided by the sample time."""
         return float(self.delay / self.sample_time)
 
     @property
-    def _whole(self) -> int:
+    def _whole_samples(self) -> int:
         """Number of whole sample times in the delay, with a tolerance for rounding errors."""
-        return floor(self._ages + 1e-9)
+        return floor(self._delay_in_samples + 1e-9)
 
     @property
     def _samples(self) -> int:
-        return self._whole + 2
+        return self._whole_samples + 2
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
@@ -600,11 +600,12 @@ class TransportDelay(DelayedSignal):
         return {"buffer": shift_buffer(x.buffer, u.u), "t_last": t}
 
     def output(self, t: Any, x: Record) -> Values:
-        m, b = self._whole, x.buffer[::-1]  # b[k] is k samples old
-        age = self._ages - (t - x.t_last) * (1.0 / self.sample_time)  # delay in samples, at most m
+        m, b = self._whole_samples, x.buffer[::-1]  # b[k] is k samples old
+        # delay in samples, at most m
+        age = self._delay_in_samples - (t - x.t_last) * (1.0 / self.sample_time)
         newer = b[m - 1] + (age - (m - 1)) * (b[m] - b[m - 1])
         older = b[m] + (age - m) * (b[m + 1] - b[m])
-        return {"y": newer if self._ages - m < 1e-9 else select(age > m, older, newer)}
+        return {"y": newer if self._delay_in_samples - m < 1e-9 else select(age > m, older, newer)}
 
 
 @dataclass(frozen=True, eq=False)

@@ -253,12 +253,12 @@ class StateMachine(Block):
         end = {**inputs, **constants, "time": t}
         count = min(len(self.state_list), MOST_TRANSITIONS) if self.transitions else 0
         for transition in range(count):
-            begin, close = values_at(s), {**end, **variables, "elapsed": t - entered}
-            whole = values_at(0.0) if transition else None
+            begin, final = values_at(s), {**end, **variables, "elapsed": t - entered}
+            at_sample = values_at(0.0) if transition else None
             first, target, chosen = NEVER, state, -1.0
             for k, (one, guard) in enumerate(zip(self.transitions, self._guards, strict=True)):
                 is_active = _is_equal(state, self._index(one.source))
-                fraction = select(is_active, first_fraction(guard, begin, close, whole), NEVER)
+                fraction = select(is_active, first_fraction(guard, begin, final, at_sample), NEVER)
                 is_first = less(fraction, first - ROUNDING)
                 first = select(is_first, fraction, first)
                 target = select(is_first, self._index(one.target), target)
@@ -358,8 +358,8 @@ def _interpolate(begin: Any, end: Any, s: Any) -> Any:
 def first_fraction(
     guard: Iterable[Iterable[Comparison]],
     begin: Mapping[str, Any],
-    close: Mapping[str, Any],
-    whole: Mapping[str, Any] | None = None,
+    final: Mapping[str, Any],
+    at_sample: Mapping[str, Any] | None = None,
 ) -> Any:
     """Return the first fraction of an interval at which a guard is true, or NEVER.
 
@@ -370,14 +370,14 @@ def first_fraction(
     Args:
         guard: Disjunction of conjunctions of comparisons.
         begin: Values by name at the start of the interval.
-        close: Values by name at the end of the interval.
-        whole: Values by name at the last sample, if the interval begins at a transition after this
-            sample. A comparison that the transition itself makes false counts as false in the
-            interval.
+        final: Values by name at the end of the interval.
+        at_sample: Values by name at the last sample, or None if the interval begins there. If the
+            interval begins at a transition, a comparison that becomes false at the transition
+            counts as false.
     """
     first: Any = NEVER
     for conjunction in guard:
-        parts = [(one, *_true_span(one, begin, close, whole)) for one in conjunction]
+        parts = [(one, *_true_span(one, begin, final, at_sample)) for one in conjunction]
         low = reduce(maximum, (start for _, start, _ in parts))
         high = reduce(minimum, (end for _, _, end in parts))
         found = select(less(high, low), NEVER, low)
@@ -393,20 +393,20 @@ def first_fraction(
 def _true_span(
     comparison: Comparison,
     begin: Mapping[str, Any],
-    close: Mapping[str, Any],
-    whole: Mapping[str, Any] | None,
+    final: Mapping[str, Any],
+    at_sample: Mapping[str, Any] | None,
 ) -> Any:
     """Return the start and end fractions of the subinterval in which a comparison is true.
 
-    `begin`, `close` and `whole` are the arguments of `first_fraction`. If the comparison is false
-    in the whole interval, or a value is NaN, the result is (NEVER, 0).
+    The arguments are as in `first_fraction`. If the comparison is false in the whole interval, or a
+    value is NaN, the result is (NEVER, 0).
     """
-    g0, g1 = comparison.margin(begin), comparison.margin(close)
+    g0, g1 = comparison.margin(begin), comparison.margin(final)
     change = g1 - g0
     root = -g0 / select(less(0.0, np.abs(change)), change, 1.0)
     starts = _convert_to_number(g0 > 0.0 if comparison.is_strict else g0 >= 0.0)
-    if whole is not None:
-        slope = g1 - comparison.margin(whole)
+    if at_sample is not None:
+        slope = g1 - comparison.margin(at_sample)
         ends = _convert_to_number(less(slope, 0.0)) * _convert_to_number(g0 <= -ROUNDING * slope)
         starts = starts * (1.0 - ends)
     latest = 1.0 - ROUNDING if comparison.is_strict else 1.0 + ROUNDING

@@ -38,15 +38,12 @@ _DEEPEST = 30  # from this depth, a box is divided in the middle of its items
 class Obstacle:
     """Shape that the ray of a range sensor can hit.
 
-    The shape is fixed to the body with the index `body`, -1 for the base. `kind` is plane, sphere,
-    capsule, ellipsoid, cylinder, box, mesh or height_field. `placement` is the transform from body
-    to shape coordinates; the axis of the shape is the z axis.
-
     Attributes:
-        kind: Kind of the shape.
+        kind: "plane", "sphere", "capsule", "ellipsoid", "cylinder", "box", "mesh" or
+            "height_field". The axis of the shape is the z axis.
         size: Radii and half-extents [m]. A height field has the half-extents along x and y, the
             factor of the heights, and the depth of its base.
-        body: Index of the body.
+        body: Index of the body that carries the shape, -1 for the base.
         placement: Transform from body to shape coordinates.
         vertices: Corners (n, 3) of the triangles of a mesh [m].
         triangles: Three vertex indices (m, 3) for each triangle of a mesh.
@@ -453,9 +450,9 @@ def _capsule(size: Sequence[float], p: Array, d: Array) -> Hit:
 
 
 def _circle(radius: float, p: Array, d: Array) -> tuple[float, float, float]:
-    """Return a, b, c of a t^2 + 2 b t + c = 0 for the ray p + t d and an infinite cylinder about z.
+    """Return a, b, c for the intersection of the ray p + t d with an infinite cylinder about z.
 
-    The solutions t belong to the two points of intersection.
+    The solutions t of a t^2 + 2 b t + c = 0 are the distances to the two points of intersection.
     """
     x, y = p[0], p[1]
     return d[0] * d[0] + d[1] * d[1], d[0] * x + d[1] * y, x * x + y * y - radius * radius
@@ -503,10 +500,9 @@ def _box(half: Array, p: Array, d: Array) -> Hit:
 def _nearest_triangle(corners: Array, p: Array, d: Array) -> Hit:
     """Intersect the ray p + t d with triangles (n, 3, 3), which it can hit from both sides.
 
-    The corners are sheared to the plane across the largest component of d. There, the signed areas
-    of the edges with the ray decide whether the ray hits a triangle. Rounding can make an area
-    zero, but does not change its sign. No ray passes between triangles with a common edge (Woop,
-    Benthin and Wald, 2013).
+    A shear makes the ray parallel to a coordinate axis. The ray hits a triangle if the signed areas
+    that it forms with the three edges have no opposite signs. The method is watertight: no ray
+    passes between triangles with a common edge (Woop, Benthin and Wald, 2013).
     """
     k = int(np.argmax(np.abs(d[::-1])))
     z = 2 - k  # the last of equal components, as in the C code

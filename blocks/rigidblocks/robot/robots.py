@@ -742,13 +742,13 @@ def _platform_on_legs(mass: float, feet: Array, ends: Array) -> Model:
     )
 
 
-def _leg_coordinates(to: Array) -> Array:
-    """Return the two angles [rad] and the length [m] of a leg from its foot to the point `to`.
+def _leg_coordinates(end: Array) -> Array:
+    """Return the two angles [rad] and the length [m] of a leg.
 
-    `to` (3,) [m] is relative to the foot.
+    `end` (3,) [m] is the upper end of the leg, relative to its foot.
     """
-    length = np.sqrt(to @ to)
-    return np.array([np.arctan2(-to[1], to[2]), np.arcsin(to[0] / length), length])
+    length = np.sqrt(end @ end)
+    return np.array([np.arctan2(-end[1], end[2]), np.arcsin(end[0] / length), length])
 
 
 def _circle(radius: float, angles: Array) -> Array:

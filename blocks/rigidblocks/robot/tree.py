@@ -302,13 +302,9 @@ def find_idle_joint(
 def _is_regular_by_bounds(tree: Any) -> bool:
     """Return True if a fast test proves that D = S^T IA S of each joint is regular.
 
-    If the result is False, `find_idle_joint` computes D itself.
-
-    D is at least S^T I S, where I is the inertia of the body that the joint moves. The test
-    compares S^T I S with the total mass m of all bodies outboard of the joint. It also compares S^T
-    I S with an upper bound s of the second moment of these bodies about the joint origin. About the
-    origin of the parent, at the distance d, the second moment is at most (sqrt(s) + d sqrt(m))^2.
-    The bounds also apply to an unphysical inertia if no motion has a negative kinetic energy.
+    D is at least S^T I S, with the inertia I of the body that the joint moves. The test compares
+    S^T I S with the mass m and with an upper bound s of the second moment of all outboard bodies. A
+    shift of the origin by the distance d changes the bound to (sqrt(s) + d sqrt(m))^2.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False

@@ -594,8 +594,8 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
     method (`completion`). If Q has more than s columns, each further nonzero column is mapped to
     one of the other axes. The column of P for this axis is zero.
 
-    If the trace will be differentiated, a single reflection maps each column of Q. A separate
-    reflection of the spare components is not differentiable at zero components.
+    If the trace will be differentiated, a single reflection maps each column of Q, because separate
+    reflections of the spare components are not differentiable at zero.
 
     Args:
         Q: The orthonormal columns (n, m). The last columns may be zero.

@@ -60,8 +60,8 @@ def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
     """Return `count` with an event indicator, so that the result changes only at events.
 
     The events occur in model exchange. `count` is the index of the interval [low, high) that
-    contains x. Unlike `held_place`, the function does not limit the number of intervals. If a run
-    starts at the lower end of an interval, the `count` of this interval must be odd.
+    contains x, and the number of intervals is unlimited. A run may start at the lower end of an
+    interval only if `count` is odd there, because a margin of zero counts as negative.
     """
     if not is_traced(count):
         return count

@@ -253,11 +253,13 @@ def _closed_form(t: Any) -> tuple[Any, Any, Any, Any]:
 
 
 def _series(t: Any, first: int, low: int) -> Any:
-    """Return the coefficient of a power of ad in `dexp`, as a power series in the squared angle t.
+    """Return a coefficient of `dexp` as a power series in the squared angle t.
 
-    The identity ad^5 = -2 t ad^3 - t^2 ad gives the odd powers of ad. They are ad^(2m+1) =
-    (1 - m) (-t)^m ad + m (-t)^(m-1) ad^3. The result is the sum over m of the coefficient of ad
-    (`low` = 1) or of ad^3 (`low` = 0), divided by (2m + first)!.
+        sum over m of (1 - m) (-t)^m / (2m + first)!
+        sum over m of m (-t)^(m-1) / (2m + first)!
+
+    The first series (`low` = 1) is for ad or ad^2, the second (`low` = 0) for ad^3 or ad^4. Both
+    follow from ad^5 = -2 t ad^3 - t^2 ad.
     """
     total: Any = 0.0
     for m in reversed(range(_TERMS)):

@@ -371,7 +371,7 @@ def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str],
     parts = {name: list(_parts(text)) for name, text in sources.items()}
     pieces = [one for own in parts.values() for one in _pieces(own)]
     number = min(MOST, total // UNIT, len(pieces) + 1)
-    unit_of = _shared_out(pieces, total, number)
+    unit_of = _assign_units(pieces, total, number)
     texts = {
         name: "".join(
             one if isinstance(one, str) else _text_in_own_file(one, unit_of) for one in own
@@ -410,7 +410,7 @@ def _pieces(parts: Iterable[str | _Piece]) -> list[_Piece]:
     return [one for one in parts if isinstance(one, _Piece)]
 
 
-def _shared_out(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
+def _assign_units(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Piece, int]:
     """Assign pieces to translation units of about equal size.
 
     The result is the unit index of each piece. Unit 0 is the main file, which also contains the

@@ -159,12 +159,12 @@ def unit_scale(M: Array) -> Array:
 
 
 def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
-    """Solve w = A lam + b by pivoting; return lam and the loaded and dependent contacts.
+    """Solve w = A lam + b, w >= 0, lam >= 0, w^T lam = 0 by pivoting.
 
     Returns:
-        lam (n,), the indices of the independent loaded contacts, the indices of the dependent
-        contacts, and True if a solution exists. The separation velocity of a dependent contact is
-        non-negative up to rounding errors, and its force is zero.
+        The contact forces lam (n,), the indices of the contacts with w = 0 that carry the forces,
+        the indices of the contacts that depend on them, and True if a solution exists. The force of
+        a dependent contact is zero.
     """
     lam, basis, dependent = np.zeros(len(b)), list[int](), list[int]()
     size = float(np.abs(b).max(initial=0.0))
@@ -187,11 +187,7 @@ def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
 
 
 def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
-    """Return a bound of the rounding error of b . r, for a force direction r with A r = 0.
-
-        n eps |b| . r + 10 sqrt(r^T A r) max |b|
-
-    Forces along r do not change the velocities w, except by the rounding error of A r.
+    """Return a bound of the rounding error of b . ray, for a null vector `ray` of A.
 
     The factor 10 was found by trial.
     """
@@ -228,7 +224,7 @@ def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Ar
 
 
 def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
-    """Find the first force in lam - s x that becomes zero for rising s; return its index and s."""
+    """Return the index of the force in lam - s x that first reaches zero as s grows, and s."""
     falling = x > 1e-12  # smaller rates are rounding; found by trial
     room = np.where(falling, lam / np.where(falling, x, 1.0), np.inf)
     k = int(np.argmin(room)) if len(room) else -1
@@ -259,11 +255,10 @@ def _mask(members: Sequence[int], n: int) -> Array:
 def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
     """Return True if the contact forces are unique: no other lam >= 0 has the same A lam.
 
-    Two solutions differ by a null vector of A on the closed contacts. This vector is nonnegative
-    where lam is zero. By Gordan's theorem, such a vector does not exist if two conditions hold.
-    First, the loaded contacts S are independent. Second, nonnegative forces at the other closed
-    contacts D exist that separate all of them; their matrix is the Schur complement
-    A_DD - A_DS A_SS^-1 A_SD.
+    S are the contacts with a force (`loaded`), and D the other closed contacts. By Gordan's
+    theorem, lam is unique if two conditions hold:
+
+        A_SS is regular,    (A_DD - A_DS A_SS^-1 A_SD) f > 0 for some forces f >= 0
     """
     S, D = np.flatnonzero(loaded), np.flatnonzero(closed & ~loaded)
     A_SS = A[np.ix_(S, S)]
@@ -476,10 +471,11 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
 
 
 class _UnitProblem(NamedTuple):
-    """Contact problem w = A lam + b after scaling: diagonal elements of A and |b| at most one.
+    """Contact problem w = A lam + b, scaled so that |b| and the diagonal of A are at most one.
 
-    k of the n contacts have friction. The solution lam (n + 2k,) of the original problem is `unit`
-    times the scaled solution. The tangential unknowns of a contact have the scale 1 / `limit` (k,).
+    `unit` (n + 2k,) times the scaled solution lam is the solution of the original problem. `mu` and
+    `c` (k,) are the scaled coefficients of the friction limit. `limit` (k,) contains the square
+    roots of the largest diagonal elements for the two tangents of each contact.
     """
 
     A: Array
@@ -525,12 +521,10 @@ def _smooth_basis(problem: _UnitProblem) -> Array:
 def _solve_for_active_set(
     problem: _UnitProblem, normal: Array, basis: Array
 ) -> tuple[Array | None, Array]:
-    """Solve for forces lam at some of the contacts; return lam and the final basis.
+    """Solve for the forces lam of the contacts `normal`; return lam and the final basis.
 
-    lam is None if the pivoting fails. `normal` contains the indices of the contacts with forces. z
-    contains the unknowns of all contacts in standard form (`_standard_form`). `basis` (n + 5k,) is
-    the mask of the elements of z that are basic at the start. The second result is this mask at the
-    end.
+    The other contacts have no force. `basis` (n + 5k,) is the initial basis: a mask of the unknowns
+    z of all contacts in standard form (`_standard_form`). lam is None if the pivoting fails.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]
@@ -553,10 +547,10 @@ def _solve(
 ) -> tuple[Array | None, Array]:
     """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z and its basis.
 
-    `q_perturbed` is q with perturbed elements (`_break_ties`). The pivoting makes up to three
-    attempts: from the basis `start`, then twice from an empty basis. The last attempt adds
-    `DEPENDENT` G^T G to the block of the contact forces in N, which makes nearly dependent contacts
-    independent. If all attempts fail, z is None.
+    The pivoting uses `q_perturbed` (`_break_ties`) instead of q. It starts from the basis `start`,
+    and after a failure from an empty basis. The third and last attempt adds the compliance
+    `DEPENDENT` to all contacts, which removes dependence. lam = G z are the contact forces. If all
+    attempts fail, z is None.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]

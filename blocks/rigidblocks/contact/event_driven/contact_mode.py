@@ -41,17 +41,18 @@ _DEPENDENT = 1e-10  # singular value of dependent contacts, relative to the larg
 class Phase:
     """Contact mode between two events.
 
-    `closed` contains the indices of the closed contacts. `pressed` contains the indices of the
-    loaded contacts: independent closed contacts that together transmit the whole force (RBDA Table
-    11.1). All other closed contacts open or depend on loaded contacts. `slip` contains the sliding
-    directions (3,) of slipping contacts. The friction force of a slipping contact acts against its
-    sliding direction.
-
-    The factors `share`, derived from the normal forces, distribute friction among dependent
-    contacts. If `near` contains forces (z, x, y), the contact forces are the solution nearest to
-    these forces. `force` and `acceleration` are the scales of the zero tolerances. Below the speed
-    `slow` [m/s], the friction force also depends on the initial sliding direction
-    (`_friction_direction`).
+    Attributes:
+        closed: Indices of the closed contacts.
+        pressed: Indices of the loaded contacts: linearly independent closed contacts, which
+            transmit all contact forces (RBDA Table 11.1).
+        slip: Sliding direction (3,) of each slipping contact, by contact index.
+        share: Weight of each sticking contact in the distribution of friction forces.
+        near: Force (z, x, y) of each contact. If the contact forces are not unique, the nearest
+            solution applies.
+        force: Scale of the zero tolerance of forces.
+        acceleration: Scale of the zero tolerance of accelerations.
+        slow: Speed [m/s] below which the friction force also depends on the initial sliding
+            direction (`_friction_direction`).
     """
 
     closed: tuple[int, ...] = ()
@@ -65,11 +66,7 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Indices of the contacts in `pressed` that are not in `slip`.
-
-        Frictionless contacts have no sliding direction, so the result contains all loaded
-        frictionless contacts.
-        """
+        """Indices of the loaded contacts that do not slip; they include frictionless contacts."""
         return tuple(i for i in self.pressed if i not in self.slip)
 
 
@@ -319,34 +316,34 @@ def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
     return np.asarray(xy / max(np.hypot(*xy), 1e-300))
 
 
-def margin(here: Surfaces, phase: Phase, motion: Motion) -> float:
+def margin(geometry: Surfaces, phase: Phase, motion: Motion) -> float:
     """Return the margin of a contact mode, which is positive as long as the mode is valid.
 
     The result is the smallest of several margins: the gaps of open contacts and the normal forces z
     of loaded contacts. A sticking contact also has the margin mu z - |t| with the friction force t.
     A slipping contact has the velocity along its sliding direction as a margin. Each margin
-    includes a zero tolerance. `here` contains the gaps, tangents and friction coefficients of the
-    contacts (`surfaces`).
+    includes a zero tolerance. `geometry` contains the gaps, tangents and friction coefficients of
+    the contacts (`surfaces`).
     """
     margins = [np.inf]
-    for i, gap in enumerate(here.gap):
+    for i, gap in enumerate(geometry.gap):
         if i not in phase.closed:
             margins.append(float(gap) + GAP_TOLERANCE)
         elif i in phase.pressed:
-            margins += _loaded_margins(i, here, phase, motion)
+            margins += _loaded_margins(i, geometry, phase, motion)
     return float(min(margins))
 
 
-def _loaded_margins(i: int, here: Surfaces, phase: Phase, motion: Motion) -> list[float]:
-    """Return the margins of the loaded contact i on the surfaces `here`.
+def _loaded_margins(i: int, geometry: Surfaces, phase: Phase, motion: Motion) -> list[float]:
+    """Return the margins of the loaded contact i on the surfaces `geometry`.
 
     The margins are the normal force z, and either mu z - |t| (sticking) or the sliding velocity. t
     is the friction force. The margins become negative when the contact mode ends.
     """
-    z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(here.mu[i])
+    z, xy, mu = motion.force[i, 0], motion.force[i, 1:], float(geometry.mu[i])
     margins = [z + 2 * RELATIVE_TOLERANCE * phase.force]
     if i in phase.slip:
-        speed = phase.slip[i] @ here.tangents[i] @ motion.velocity[i, 1:]
+        speed = phase.slip[i] @ geometry.tangents[i] @ motion.velocity[i, 1:]
         margins.append(float(speed) + SPEED_TOLERANCE)
     elif mu > 0.0:
         margins.append(mu * z - np.hypot(*xy) + 3 * RELATIVE_TOLERANCE * phase.force)
@@ -559,13 +556,12 @@ def _load_contact(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -
 
 
 def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Recompute the factors `share` if the set of sticking contacts has changed, else return None.
+    """Recompute the weights `share` if the set of sticking contacts has changed, else return None.
 
         share_i = sqrt(max(z_i / mean(z), 1e-6))
 
-    z_i is the normal force of the sticking contact i. The factors distribute friction in
-    proportion to the normal forces. The lower bound 1e-6, found by trial, keeps every factor
-    positive.
+    z_i is the normal force of contact i. With these weights, dependent contacts share the friction
+    in proportion to their normal forces. The lower bound 1e-6 was found by trial.
     """
     del a
     sticking = _sticking_contacts(equation, phase)
@@ -626,9 +622,7 @@ def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
     """Find the mode of contacts that start from rest, by Gauss-Seidel sweeps.
 
-    The sweeps solve the contact problem in accelerations. `_mode_with_friction` calls this function
-    if the corrections of single contacts fail, for example because friction forces change the
-    sliding directions.
+    The sweeps solve the contact problem for the accelerations.
     """
     D, lam = equation.D, _swept_forces(equation)
     force = _force_scale(equation, lam, phase)
@@ -664,10 +658,9 @@ def _sticking_contacts(equation: PhaseEquation, phase: Phase) -> list[int]:
 
 
 def _force_scale(equation: PhaseEquation, lam: Array, phase: Phase) -> float:
-    """Return the scale of the contact forces for zero tolerances.
+    """Return the force scale of zero tolerances, max(max |lam|, a / max M_ii).
 
-    The result is the largest contact force, or the force that accelerates a contact by the
-    acceleration scale if this force is larger.
+    a is the acceleration scale, and M_ii are the diagonal elements of the Delassus matrix.
     """
     mobility = float(equation.M.diagonal().max(initial=0.0))
     return max(float(np.abs(lam).max(initial=0.0)), phase.acceleration / max(mobility, 1e-300))

@@ -70,9 +70,8 @@ def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
         lam . w+ <= 0
 
     w+ = w + M lam are the contact velocities after the impulse. Every solution of a contact problem
-    satisfies this condition, with w+ relative to the required velocities. An iterate that has not
-    converged can violate the condition. The condition is stricter than lam . (w + w+) <= 0, the
-    condition that the kinetic energy does not increase.
+    satisfies this condition, but an iterate that has not converged can violate it. The condition
+    also implies that the kinetic energy does not increase.
     """
     # s lam . (w + s M lam) = 0 for s = -lam . w / (lam . M lam)
     mass, work = lam @ M @ lam, lam @ w
@@ -265,8 +264,7 @@ def impact_impulse(
     - newton: an approaching contact separates at the velocity -e w_z if its impulse is positive. If
       its impulse is zero, -e w_z is the minimum separation velocity;
     - poisson: the compression is a plastic impact. The restitution then adds e times the normal
-      impulse of the compression to each contact. The added impulse is larger only if the contact
-      would otherwise not separate;
+      impulse of the compression to each contact. It adds more if contacts would still approach;
     - sequence: repeated two-body collisions in contact order, until no contact approaches, as in
       Newton's cradle. A plastic impact stops contacts that still approach after 2 n rounds. This
       law does not support friction.
@@ -317,9 +315,9 @@ def _newton_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve
 def _poisson_impulse(M: Array, w: Array, e: Array, mu: Any, plastic: Array, solve: Solver) -> Array:
     """Return the Poisson impulse: the plastic impulse plus e times its normal components.
 
-    If contacts would still approach, the function adds the impulse that prevents the approach. w
-    are the contact velocities before the impact, and M maps impulses to velocity changes. mu and e
-    (n,) are the coefficients of friction and restitution.
+    The function adds a further impulse if contacts would still approach. w are the contact
+    velocities before the impact, and M maps impulses to velocity changes. mu and e (n,) are the
+    coefficients of friction and restitution.
     """
     again = np.concatenate([e * plastic[: len(e)], np.zeros(len(w) - len(e))])
     both = plastic + again
@@ -481,24 +479,24 @@ def contact_step(
     # d = T^T (qd + h H^-1 (tau - C)): contact velocities after the step without contact impulses
     d = T.T @ moved
     gap = np.array([contact_gap(model, q, contacts[i]) for i in rows.order])
-    parting = np.asarray(maximum(minimum(-correction * gap / h, fastest), 0.0))
-    u = _minimum_velocity(gap, before[:n], d[:n], h, e, parting)
+    correction_speed = np.asarray(maximum(minimum(-correction * gap / h, fastest), 0.0))
+    u = _minimum_velocity(gap, before[:n], d[:n], h, e, correction_speed)
     given = {} if start is None else {"start": rows.solver_unknowns(start)}
     demanded = _relative_velocity(d, u)
-    lam = _limit_work(M, d, u, parting, solve(M, demanded, rows.mu, **given))
+    lam = _limit_work(M, d, u, correction_speed, solve(M, demanded, rows.mu, **given))
     residual = contact_residual(M, demanded, lam, rows.mu, cone=cone)
     return ContactStep(moved + HinvT @ lam, rows.contact_components(lam), residual)
 
 
-def _limit_work(M: Array, d: Array, u: Array, parting: Array, lam: Array) -> Array:
+def _limit_work(M: Array, d: Array, u: Array, correction_speed: Array, lam: Array) -> Array:
     """Scale the impulse lam so that only the penetration correction does positive work.
 
     M maps impulses to changes of the contact velocities. d (n + 2k,) are the contact velocities for
-    lam = 0, and u (n,) the lower bounds of the separation velocities. `parting` (n,) are the
-    separation velocities of the penetration correction.
+    lam = 0, and u (n,) the lower bounds of the separation velocities. `correction_speed` (n,) are
+    the separation velocities of the penetration correction.
     """
     lam = workless_impulse(M, _relative_velocity(d, maximum(u, 0.0)), lam)
-    return passive_impulse(M, _relative_velocity(d, parting), np.zeros(len(d)), lam)
+    return passive_impulse(M, _relative_velocity(d, correction_speed), np.zeros(len(d)), lam)
 
 
 def _relative_velocity(w: Array, normal: Array) -> Array:
@@ -507,15 +505,16 @@ def _relative_velocity(w: Array, normal: Array) -> Array:
 
 
 def _minimum_velocity(
-    gap: Array, velocity_before: Array, free: Array, h: Any, e: Any, parting: Array
+    gap: Array, velocity_before: Array, free: Array, h: Any, e: Any, correction_speed: Array
 ) -> Array:
     """Return the lower bounds (n,) [m/s] of the separation velocities at the end of a step.
 
-    `free` (n,) are the velocities without contact impulses, and `parting` (n,) the velocities of
-    the penetration correction. h is the step size [s] and e the coefficient of restitution.
+    `free` (n,) are the velocities without contact impulses, and `correction_speed` (n,) the
+    velocities of the penetration correction. h is the step size [s] and e the coefficient of
+    restitution.
     """
     rebound = maximum(-e * velocity_before, 0.0)
     rate = select(
         less(gap + h * free, 0.0), select(less(0.0, rebound), rebound, -gap / h), -gap / h
     )
-    return np.asarray(select(less(0.0, gap), rate, maximum(rebound, parting)))
+    return np.asarray(select(less(0.0, gap), rate, maximum(rebound, correction_speed)))

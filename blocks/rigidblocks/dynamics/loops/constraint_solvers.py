@@ -53,10 +53,11 @@ TOLERANCE = 1e-9  # relative to the largest column; above the rounding error of 
 class Front:
     """Front: the elimination step of one loop in `eliminate_constraints`.
 
-    The constraint matrix Y (n, nc) has one column per constraint and one row per coordinate with
-    unit inertia. The coordinates of a front are the remaining coordinates of the fronts `sources`,
-    followed by the `fresh` rows of Y. The columns of M are the constraints of the loop in these
-    coordinates. A loop uses a row of Y if a constraint of the loop has a nonzero element in it.
+    Y (n, nc) is the constraint matrix in coordinates with unit inertia. It has one column per
+    constraint and one row per coordinate. A loop uses a row if its constraints are nonzero there.
+
+    A front has its own coordinates: the remaining coordinates of the fronts `sources`, then the
+    `fresh` rows of Y. M contains the constraints of the loop in these coordinates, as columns.
 
     Attributes:
         block: Indices of the constraints of the loop.
@@ -255,11 +256,9 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return, for each front, the component of w along Q and the vector z.
+    """Return two lists: the component of w that each front determines, and z, by front.
 
-    w and z are the vectors of `solve_elimination`. The constraints of a front determine the
-    component of w along Q (`Front`). Both vectors are in the coordinates of the front. The lists
-    contain one item for each front, in elimination order.
+    w and z are the vectors of `solve_elimination`, in the coordinates of the front (`Front`).
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
@@ -305,14 +304,14 @@ def _add_determined_component(front: Front, fixed: Array, offset: dict[int, Any]
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
 
-def _multipliers(factors: Elimination, places: list[Array], free: list[Array]) -> Array:
+def _multipliers(factors: Elimination, solution: list[Array], free: list[Array]) -> Array:
     """Return the multipliers (nc,) of the constraints, computed from the last front to the first.
 
-    `places` contains the vector w and `free` the vector z, in the coordinates of each front.
+    `solution` contains the vector w and `free` the vector z, in the coordinates of each front.
     """
-    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*places))
+    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*solution))
     later: dict[int, Any] = {}
-    for front, s, s0 in reversed(list(zip(factors.fronts, places, free, strict=True))):
+    for front, s, s0 in reversed(list(zip(factors.fronts, solution, free, strict=True))):
         moved = (
             s
             - s0
@@ -350,12 +349,10 @@ def _remaining_basis(
 ) -> tuple[Basis, dict[int, Array]]:
     """Return a basis of the null space of a front, and the rows `later_rows` in this basis.
 
-    The constraints determine the components along Q (`Front`). `sizes` are the pivot norms, and
-    `later_rows` the rows of Y that later loops use. If m such rows have nonzero elements in at most
-    m coordinates, the basis is the null space within these coordinates (`normal_to`). Otherwise the
-    basis spans only the null-space components of the rows (`completion`). If the trace will be
-    differentiated, the function always uses `normal_to`, because the direction of a zero component
-    is not differentiable.
+    Q and `sizes` are fields of `Front`. `later_rows` contains the rows of Y that later loops use.
+    The function selects the smaller of two bases: the whole null space in the coordinates of these
+    rows (`normal_to`), or the null-space components of the rows (`completion`). Only `normal_to` is
+    differentiable, so the function always uses it for derivatives.
     """
     spare = [k for k in range(len(Q)) if all(is_number(c[k], 0.0) for c in later_rows.values())]
     if len(Q) - len(spare) <= len(later_rows) or is_traced_for_derivatives(Q):

@@ -446,8 +446,8 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
     n = model.nv
     G, g, free = np.eye(n), np.zeros(n), np.ones(n, dtype=bool)
     for loops, joints in loop_clusters(model):
-        rows = _places(model.constraint_slices, loops)
-        own = _places(model.v_slices, joints)
+        rows = _indices_in(model.constraint_slices, loops)
+        own = _indices_in(model.v_slices, joints)
         G_i, g[own], independent = null_space(K[np.ix_(rows, own)], k[rows])
         chosen = own[list(independent)]
         free[np.setdiff1d(own, chosen)] = False
@@ -456,8 +456,8 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
     return NullSpace(G[:, free], g, tuple(np.flatnonzero(free).tolist()))
 
 
-def _places(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Return the indices in the slices with the indices `numbers`, as one array."""
+def _indices_in(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
+    """Concatenate the indices in the slices that `numbers` selects."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
