@@ -23,7 +23,7 @@ import numpy as np
 from models import chains, check_equal
 
 from rigidblocks import Model, compiled_dynamics
-from rigidblocks.robot.robots import in_space, n_four_bar
+from rigidblocks.robot.robots import n_four_bar, spatial_mechanism
 from rigidblocks.tracing.compiler import CompilerError, cache_folder, shared_library
 
 RELEASE = "pyrbdl-0.0.2"
@@ -142,7 +142,7 @@ def of_loops() -> Iterator[tuple[str, float, float]]:
         mechanism = n_four_bar(n)
         function, forces = loops.evaluation(mechanism), loops.forces(mechanism)
         state = mechanism.q0, mechanism.qd0, forces
-        ours, peer = function(*state), Peer(in_space(mechanism).model, *state)
+        ours, peer = function(*state), Peer(spatial_mechanism(mechanism).model, *state)
         for way in OF_LOOPS:
             check_equal(f"{n} four-bars, {way}", ours, peer(way), in_cpp.SAME)
         calls = 2000 // mechanism.model.nv + 1

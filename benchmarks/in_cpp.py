@@ -26,7 +26,7 @@ from rigidblocks import Fixed, LoopJoint, Model, auto_tree, compiled_dynamics
 from rigidblocks.dynamics import body_poses
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
-from rigidblocks.robot.robots import four_bar, in_space, n_four_bar
+from rigidblocks.robot.robots import four_bar, n_four_bar, spatial_mechanism
 from rigidblocks.spatial.spatial import identity
 from rigidblocks.tracing.compiled_functions import CompiledFunction
 from rigidblocks.tracing.compiler import CompilerError, shared_library
@@ -210,7 +210,7 @@ def of_trees(models: Mapping[str, Model]) -> Iterator[Case]:
 def of_loops(sizes: Iterable[int]) -> Iterator[Case]:
     """Yield the forward dynamics of planar and spatial four-bars, and of constraintDynamics."""
     plane = {f"{n} four-bars": n_four_bar(n) for n in sizes}
-    for name, mechanism in {**plane, "four-bar in space": in_space(four_bar())}.items():
+    for name, mechanism in {**plane, "four-bar in space": spatial_mechanism(four_bar())}.items():
         flat = four_bar() if "space" in name else mechanism
         other, pins = loops.with_pins(flat)
         state = flat.q0, flat.qd0, loops.forces(flat)

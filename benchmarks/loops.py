@@ -15,7 +15,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.dynamics.loops import closed_loop_dynamics
 from rigidblocks.dynamics.loops.maximal_coordinates import sparse_maximal_dynamics
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.robot.robots import Mechanism, four_bar, in_space, n_four_bar
+from rigidblocks.robot.robots import Mechanism, four_bar, n_four_bar, spatial_mechanism
 from rigidblocks.tracing.compiled_functions import CompiledFunction, compile_function
 
 SIZES = (1, 2, 5, 10, 20, 40, 80)
@@ -63,7 +63,7 @@ def with_pins(
     mechanism: Mechanism,
 ) -> tuple[pinocchio.Model, pinocchio.StdVec_RigidConstraintModel]:
     """Return a spatial mechanism in Pinocchio, with its pins as point constraints."""
-    return with_constraints(in_space(mechanism).model, pinocchio.ContactType.CONTACT_3D)
+    return with_constraints(spatial_mechanism(mechanism).model, pinocchio.ContactType.CONTACT_3D)
 
 
 def in_pinocchio_with_loops(mechanism: Mechanism) -> Callable[[], object]:
@@ -103,7 +103,7 @@ def main() -> None:
         f"{'mechanism':22} {'operations':>10} {'call us':>9} {'Pinocchio':>10} {'ratio':>6} "
         f"{'step us':>8}"
     )
-    cases = {"four-bar": four_bar(), "four-bar in space": in_space(four_bar())}
+    cases = {"four-bar": four_bar(), "four-bar in space": spatial_mechanism(four_bar())}
     cases |= {f"{n} four-bars": n_four_bar(n) for n in SIZES}
     times = {}
     for name, mechanism in cases.items():

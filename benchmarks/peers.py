@@ -48,7 +48,13 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.kernels.compiled_dynamics import derivatives as compiled_derivatives
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library.plant_from_file import described_plant
-from rigidblocks.robot.robots import Mechanism, four_bar, in_space, n_four_bar, stewart_platform
+from rigidblocks.robot.robots import (
+    Mechanism,
+    four_bar,
+    n_four_bar,
+    spatial_mechanism,
+    stewart_platform,
+)
 
 Row = list[str]
 Compared = tuple[str, float, float]  # name, time of this library, time of the other library
@@ -144,7 +150,7 @@ def constrained() -> Iterator[Row]:
     """Yield the rows of the forward dynamics of mechanisms with loops."""
     for name, mechanism in {
         "four-bar in the plane": four_bar(),
-        "four-bar in space": in_space(four_bar()),
+        "four-bar in space": spatial_mechanism(four_bar()),
         "10 four-bars": n_four_bar(10),
         "40 four-bars": n_four_bar(40),
     }.items():

@@ -69,7 +69,7 @@ def with_spatial_vectors(p):
 def hinged(p):
     """Return the model of the two bodies: a free body, and a second body hinged to it."""
     to_hinge = Transform(rotation_to_z(p.s), p.r1)
-    second = mcI(p.m2, p.r1 - p.r2, p.I2).to_parent(to_hinge.inverse())
+    second = mcI(p.m2, p.r1 - p.r2, p.I2).transform_to_parent(to_hinge.inverse())
     return Model(
         name="two bodies",
         parent=(-1, 0),

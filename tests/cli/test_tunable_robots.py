@@ -24,7 +24,7 @@ def heavier(robot, factor):
     held = [
         RigidInertia(k * b.m, k * b.h, k * b.I) for k, b in zip(factor, model.inertia, strict=True)
     ]
-    held[place.body] = held[place.body] + mcI(MASS, COM, np.diag(MOMENTS)).to_parent(
+    held[place.body] = held[place.body] + mcI(MASS, COM, np.diag(MOMENTS)).transform_to_parent(
         place.placement
     )
     f = robot.joint_properties

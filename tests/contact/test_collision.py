@@ -29,7 +29,7 @@ def unit_forces(point, directions):
 
 def random_collision(rng):
     """Return two bodies with random poses in one frame that approach each other."""
-    I1, I2 = (random_inertia(rng).to_parent(random_transform(rng)) for _ in range(2))
+    I1, I2 = (random_inertia(rng).transform_to_parent(random_transform(rng)) for _ in range(2))
     N = unit_forces(rng.uniform(-1, 1, 3), np.linalg.qr(rng.normal(size=(3, 3)))[0])
     v1, v2 = rng.normal(size=(2, 6))
     if N[:, 2] @ (v2 - v1) > 0:

@@ -26,10 +26,10 @@ from rigidblocks.robot.robots import (
     bennett,
     five_bar,
     four_bar,
-    in_space,
     n_four_bar,
     sarrus,
     slider_crank,
+    spatial_mechanism,
     stewart_platform,
 )
 from signal_blocks import SIGNALS
@@ -66,7 +66,7 @@ MECHANISMS = {
     "bicycle": [bicycle(v) for v in (0.0, 1.0, 5.0, 10.0)],
 }
 for _name in ("four-bar", "windows", "five-bar", "slider-crank", "actuator"):
-    MECHANISMS[f"{_name} in space"] = [in_space(one) for one in MECHANISMS[_name]]
+    MECHANISMS[f"{_name} in space"] = [spatial_mechanism(one) for one in MECHANISMS[_name]]
 METHODS = ("kkt", "multipliers", "null_space", "svd")
 
 

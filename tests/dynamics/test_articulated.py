@@ -65,7 +65,7 @@ class Assembly:
         self.handles = []
         for _ in range(2):
             I, v = (
-                random_inertia(rng).to_parent(random_transform(rng)).matrix(),
+                random_inertia(rng).transform_to_parent(random_transform(rng)).matrix(),
                 rng.uniform(-1, 1, 6),
             )
             self.handles.append(Handle(I, crf(v) @ I @ v - rng.uniform(-1, 1, 6)))
@@ -272,7 +272,7 @@ def test_articulated_inertia_is_symmetric_and_at_most_the_composite_inertia(mode
     for i in reversed(range(model.nb)):
         if (p := model.parent[i]) >= 0:
             X = joint_kinematics(model, i, q, np.zeros(model.nv))[0]
-            composite[p] = composite[p] + composite[i].to_parent(X)
+            composite[p] = composite[p] + composite[i].transform_to_parent(X)
     for IA, Ic in zip(articulated_inertias(model, q), composite, strict=True):
         assert np.array_equal(IA.matrix(), IA.matrix().T)
         scale = np.max(np.abs(Ic.matrix()))

@@ -34,7 +34,7 @@ from rigidblocks.robot.joints import (
     Spherical,
 )
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.robots import in_space, slider_crank
+from rigidblocks.robot.robots import slider_crank, spatial_mechanism
 from rigidblocks.spatial import planar, spatial
 from rigidblocks.spatial.spatial import crm, identity, mcI, rotx, xlt
 
@@ -71,9 +71,9 @@ def test_velocity_and_bias_of_a_rheonomic_joint_match_finite_differences(name, r
 
     def state_at(h):
         there = joint.integrate(q, h * qd)
-        return joint.at(T + h).jcalc(there, qd)
+        return joint.evaluate_at(T + h).jcalc(there, qd)
 
-    low, here, high = state_at(-STEP), joint.at(T).jcalc(q, qd), state_at(STEP)
+    low, here, high = state_at(-STEP), joint.evaluate_at(T).jcalc(q, qd), state_at(STEP)
     rate = (high.XJ.matrix() - low.XJ.matrix()) / (2 * STEP)
     assert_allclose(rate, -crm(here.vJ) @ here.XJ.matrix(), atol=DIFFERENCE)
     # at constant velocity variables, the apparent derivative of v_J is c_J
@@ -107,11 +107,11 @@ def drive_at_time():
     """Return position, rate and acceleration of the drive at T, checked by finite differences."""
     low, here, high = (wave(t)[0] for t in (T - STEP, T, T + STEP))
     given = JOINTS["all given"]
-    exact = given.at(T).jcalc(np.zeros(0), np.zeros(0))
+    exact = given.evaluate_at(T).jcalc(np.zeros(0), np.zeros(0))
     rate, second = exact.vJ[1], exact.cJ[1]
     differences = [(high - low) / (2 * STEP), (high - 2 * here + low) / STEP**2]
     assert_allclose([rate, second], differences, atol=1e-5)
-    assert given.at(T) is not given
+    assert given.evaluate_at(T) is not given
     return here, rate, second
 
 
@@ -120,15 +120,15 @@ def test_rheonomic_joints_match_hybrid_dynamics_with_the_same_acceleration(tree,
     moved, whole = driven_chains(Prismatic((0, 0.6, 0.8)), Revolute((1, 0, 0)), wave, rng)
     q, qd, tau = rng.normal(size=(3, 3))
     here, rate, second = drive_at_time()
-    qdd = aba(tree(moved).at(T), q, qd, tau)
+    qdd = aba(tree(moved).evaluate_at(T), q, qd, tau)
     all_q, all_qd = np.insert(q, 1, here), np.insert(qd, 1, rate)
     fd, wanted = (True, False, True, True), np.array([0, second, 0, 0])
     expected, forces = hybrid_dynamics(whole, fd, all_q, all_qd, wanted, np.insert(tau, 1, 0.0))
     assert_allclose(qdd, np.delete(expected, 1), rtol=1e-11, atol=1e-11)
-    assert_allclose(rnea(moved.at(T), q, qd, qdd), tau, atol=1e-11)
+    assert_allclose(rnea(moved.evaluate_at(T), q, qd, qdd), tau, atol=1e-11)
     assert_allclose(np.delete(forces, 1), tau, atol=1e-11)
     assert_allclose(
-        energy(moved.at(T), q, qd), energy(whole, all_q, all_qd), rtol=RTOL
+        energy(moved.evaluate_at(T), q, qd), energy(whole, all_q, all_qd), rtol=RTOL
     )  # includes the kinetic energy of the drive
 
 
@@ -173,7 +173,7 @@ def test_crank_with_a_rheonomic_joint_moves_like_a_hybrid_plant():
 
 
 def test_slider_crank_with_a_prescribed_crank_angle_matches_the_closed_form():
-    mechanism = in_space(slider_crank())
+    mechanism = spatial_mechanism(slider_crank())
     model = mechanism.model
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + SPEED * t])
     driven_model = Model(
@@ -182,7 +182,7 @@ def test_slider_crank_with_a_prescribed_crank_angle_matches_the_closed_form():
     )  # fmt: skip
     r, l = model.Xtree[1].r[0], model.loops[0].Xp.r[0]
     for t in (0.0, 0.3, 1.1):
-        theta, now = mechanism.q0[0] + SPEED * t, driven_model.at(t)
+        theta, now = mechanism.q0[0] + SPEED * t, driven_model.evaluate_at(t)
         q = assemble(now, mechanism.q0[1:])
         qd = project_velocity(now, q, np.zeros(2))
         s, c = np.sin(theta), np.cos(theta)
@@ -199,15 +199,15 @@ def test_derivatives_of_a_rheonomic_loop_error_match_finite_differences(rng):
     q, qd = rng.normal(size=2) * 0.1 + [crank_angle(T)[0], 0.2], rng.normal(size=2)
 
     def state_at(h):
-        return loop_constraints(model.at(T + h), integrate(model, q, h * qd), qd)
+        return loop_constraints(model.evaluate_at(T + h), integrate(model, q, h * qd), qd)
 
     def velocity(h):
         there = integrate(model, q, h * qd)
-        return state_at(h).K @ qd + drift(model.at(T + h), there)
+        return state_at(h).K @ qd + drift(model.evaluate_at(T + h), there)
 
     rate = (state_at(STEP).delta - state_at(-STEP).delta) / (2 * STEP)
     closed = np.array([crank_angle(T)[0], 0.2])
-    exact = loop_constraints(model.at(T), closed, qd)
+    exact = loop_constraints(model.evaluate_at(T), closed, qd)
     assert_allclose(rate, velocity(0.0), atol=0.05)  # delta is the constraint error to first order
     bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
     assert_allclose(bias, -state_at(0.0).k, atol=0.5)
@@ -216,20 +216,20 @@ def test_derivatives_of_a_rheonomic_loop_error_match_finite_differences(rng):
     assert_allclose(rate, velocity(0.0), atol=DIFFERENCE)
     qd[0] = SPEED + GAIN * T  # equal to the drive velocity
     bias = (velocity(STEP) - velocity(-STEP)) / (2 * STEP)
-    assert_allclose(bias, -loop_constraints(model.at(T), closed, qd).k, atol=DIFFERENCE)
+    assert_allclose(bias, -loop_constraints(model.evaluate_at(T), closed, qd).k, atol=DIFFERENCE)
     assert exact.K.shape == (6, 2)
 
 
 @pytest.mark.parametrize("method", SOLVERS)
 def test_each_loop_solver_satisfies_the_prescribed_crank_acceleration(method):
-    model, q = held_crank().at(T), np.array([crank_angle(T)[0], 0.2])
+    model, q = held_crank().evaluate_at(T), np.array([crank_angle(T)[0], 0.2])
     motion = closed_loop_dynamics(model, q, np.array([SPEED + GAIN * T, 0.3]), np.zeros(2),
                                   method=method)  # fmt: skip
     assert_allclose(motion.qdd[0], GAIN, rtol=1e-11)
 
 
 def test_projected_velocity_contains_the_prescribed_crank_speed_with_the_correct_sign():
-    model, q = held_crank().at(T), np.array([crank_angle(T)[0], 0.2])
+    model, q = held_crank().evaluate_at(T), np.array([crank_angle(T)[0], 0.2])
     qd = project_velocity(model, q, np.array([0.0, 0.3]))
     assert_allclose(qd[0], SPEED + GAIN * T, rtol=RTOL)
 
@@ -237,7 +237,7 @@ def test_projected_velocity_contains_the_prescribed_crank_speed_with_the_correct
 def test_velocity_and_bias_of_a_planar_rheonomic_joint_match_finite_differences(rng):
     joint = Rheonomic(PlanarRevolute(), PlanarPrismatic(), wave)
     q, qd = rng.normal(size=(2, 1))
-    low, here, high = (joint.at(T + h).jcalc(q + h * qd, qd) for h in (-STEP, 0.0, STEP))
+    low, here, high = (joint.evaluate_at(T + h).jcalc(q + h * qd, qd) for h in (-STEP, 0.0, STEP))
     rate = (high.XJ.matrix() - low.XJ.matrix()) / (2 * STEP)
     assert_allclose(rate, -planar.crm(here.vJ) @ here.XJ.matrix(), atol=DIFFERENCE)
     assert_allclose((high.vJ - low.vJ) / (2 * STEP), here.cJ, atol=DIFFERENCE)
@@ -245,7 +245,7 @@ def test_velocity_and_bias_of_a_planar_rheonomic_joint_match_finite_differences(
 
 def test_model_with_rheonomic_joints_is_rejected_without_a_time():
     model = crank(GIVEN)
-    with pytest.raises(ValueError, match=r"model\.at\(t\)"):
+    with pytest.raises(ValueError, match=r"model\.evaluate_at\(t\)"):
         aba(model, np.zeros(1), np.zeros(1), np.zeros(1))
     with pytest.raises(ValueError, match="depends on time, which HybridPlant does not support"):
         HybridPlant(model, ("joint1",))
@@ -253,9 +253,9 @@ def test_model_with_rheonomic_joints_is_rejected_without_a_time():
         FloatingBasePlant(model)
     wrong = Rheonomic(Fixed(), Spherical(), wave)
     with pytest.raises(ValueError, match=r"position variable of its drive .*: expected 4, not 1"):
-        wrong.at(0.0).jcalc(np.zeros(0), np.zeros(0))
-    assert crank(AXIS).at(1.0) is not None
+        wrong.evaluate_at(0.0).jcalc(np.zeros(0), np.zeros(0))
+    assert crank(AXIS).evaluate_at(1.0) is not None
     assert not crank(AXIS).rheonomic
     still = crank(AXIS)
-    assert still.at(1.0) is still
+    assert still.evaluate_at(1.0) is still
     assert_allclose(spatial.zero(), AXIS.bias_velocity(identity()))

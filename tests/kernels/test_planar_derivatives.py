@@ -62,7 +62,7 @@ def test_derivatives_of_random_planar_trees_match_automatic_differentiation(seed
 def test_derivatives_of_reversed_and_driven_joints_match_automatic_differentiation(rng):
     drive = Rheonomic(PlanarRevolute(), PlanarPrismatic("y"), lambda t: 0.3 * t * t)
     joints = (Reversed(PlanarPrismatic("y")), drive, Reversed(PlanarRevolute()), PlanarRevolute())
-    model = random_planar_tree(rng, (-1, 0, 1, 1), joints).at(0.7)
+    model = random_planar_tree(rng, (-1, 0, 1, 1), joints).evaluate_at(0.7)
     for algorithm in ALGORITHMS:
         check(model, random_planar_state(rng, model), algorithm)
 
@@ -146,8 +146,8 @@ def test_planar_model_with_a_massless_body_becomes_a_spatial_model_with_this_mas
         massless=("slide",),
     )
     q, qd, tau = np.array([0.1, 0.7]), np.array([0.3, -2.0]), np.array([1.0, 0.5])
-    assert model.in_space().massless == ("slide",)
-    close(aba(model.in_space(), q, qd, tau), aba(model, q, qd, tau), 10.0)
+    assert model.spatial_model().massless == ("slide",)
+    close(aba(model.spatial_model(), q, qd, tau), aba(model, q, qd, tau), 10.0)
 
 
 def test_derivatives_of_a_planar_joint_without_spatial_equivalent_are_rejected():

@@ -257,7 +257,7 @@ def test_unsupported_second_derivatives_are_rejected(rng):
         second_derivatives(auto_tree(2), "crba")
     moved = random_tree(rng, (-1,), (Rheonomic(Revolute(), Revolute(), lambda t: 0.3 * t),))
     with pytest.raises(ValueError, match=r"joint1 of .*, which depends on time; second der"):
-        second_derivatives(moved.at(0.5))
+        second_derivatives(moved.evaluate_at(0.5))
     refused = {"universal", "skew universal", "euler spherical", "rack and pinion"}
     for name in refused:
         joint = joints_of_all_types(rng)[name]

@@ -19,7 +19,7 @@ from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.library import ClosedLoopPlant, FloatingBasePlant, HybridPlant, RobotPlant
 from rigidblocks.robot.joints import LoopJoint, PlanarPrismatic, PlanarRevolute
 from rigidblocks.robot.model import PlanarModel
-from rigidblocks.robot.robots import five_bar, four_bar, in_space, planar2
+from rigidblocks.robot.robots import five_bar, four_bar, planar2, spatial_mechanism
 from rigidblocks.spatial import planar
 from rigidblocks.spatial.spatial import rotx, rotz
 
@@ -255,7 +255,7 @@ def test_mechanism_with_rounded_joint_axes_moves_if_the_rank_tolerance_is_1e_6()
     Without a tolerance the mechanism is locked. With the tolerance it moves like the exact one.
     """
     planar_one = four_bar()
-    exact = in_space(planar_one).model
+    exact = spatial_mechanism(planar_one).model
     (loop,), q = exact.loops, planar_one.q0[-1]
     assert loop.successor == 2
     back = loop.Xs @ rotz(q) @ rotx(-TILT) @ rotz(-q)

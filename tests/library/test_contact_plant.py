@@ -35,7 +35,7 @@ from rigidblocks.library import (
 )
 from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.robots import four_bar, in_space, quadruped
+from rigidblocks.robot.robots import four_bar, quadruped, spatial_mechanism
 from rigidblocks.spatial.spatial import mcI, xlt
 
 SAME = 1e-11  # rounding of two computations of a trajectory of 0.1 s
@@ -163,7 +163,7 @@ def test_quadruped_stands_under_pd_control():
 
 @pytest.mark.slow
 def test_four_bar_loop_stays_closed_in_ground_contact():
-    mechanism = in_space(four_bar(angle=2.0))
+    mechanism = spatial_mechanism(four_bar(angle=2.0))
     model = replace(mechanism.model, contact=((Sphere(0.05, (0.5, 0.0, 0.0)),), (), ()))
     ground = Plane((0.0, 1.0, 0.0), (0.0, -0.3, 0.0))
     K = 1e4

@@ -33,10 +33,10 @@ from rigidblocks.robot.robots import (
     bennett,
     five_bar,
     four_bar,
-    in_space,
     n_four_bar,
     planar2,
     sarrus,
+    spatial_mechanism,
     stewart_platform,
 )
 from rigidblocks.spatial.planar import identity, mcI
@@ -47,7 +47,7 @@ MECHANISMS = {
     "five-bar": five_bar(),
     "actuator triangle": actuator_triangle(),
     "windows": n_four_bar(3, 0.5),
-    "four-bar in space": in_space(four_bar()),
+    "four-bar in space": spatial_mechanism(four_bar()),
     "bennett": bennett(),
     "sarrus": sarrus(),
     "stewart platform": stewart_platform(position=(0.1, 0.0)),

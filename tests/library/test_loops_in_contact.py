@@ -34,7 +34,7 @@ from rigidblocks.dynamics.loops.assembly import assemble, closure_errors
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Cylindrical, Planar, Universal
-from rigidblocks.robot.robots import five_bar, four_bar, in_space
+from rigidblocks.robot.robots import five_bar, four_bar, spatial_mechanism
 from rigidblocks.robot.shapes import PointSet
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.spatial.spatial import mcI, xlt
@@ -103,7 +103,7 @@ def hips(model):
 def test_contact_free_motion_of_a_loop_converges_to_the_closed_loop_plant_at_second_order(
     mechanism,
 ):
-    mechanism = in_space(mechanism())
+    mechanism = spatial_mechanism(mechanism())
     nothing = ((),) * (mechanism.model.nb - 1)
     model = replace(mechanism.model, contact=((PointSet([[0.0, 0, 0]]),), *nothing))
     system, T = System(), 0.4

@@ -47,7 +47,7 @@ def triangle(l1=0.8, l2=0.5):
 
     # prismatic joint along the actuator: z of the joint is x of the cylinder
     along = Transform(np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]), np.zeros(3))
-    rod = link(0.2).to_parent(along.inverse())
+    rod = link(0.2).transform_to_parent(along.inverse())
     loop = LoopJoint(Revolute(), 0, 2, xlt([l2, 0.0, 0.0]), along.inverse())
     return Model(
         "actuator triangle",

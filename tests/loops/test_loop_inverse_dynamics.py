@@ -219,7 +219,7 @@ def test_loop_inverse_dynamics_includes_the_prescribed_motion_of_a_loop_joint():
     model = Model(
         "held crank", (-1, 0), (AXIS, AXIS), (identity(), spatial_xlt([0.5, 0, 0])),
         crank().inertia, loops=(LoopJoint(GIVEN, -1, 0, identity(), identity(), "drive"),),
-    ).at(t)  # fmt: skip
+    ).evaluate_at(t)  # fmt: skip
     q, qd = np.array([*crank_angle(t), 0.2]), np.array([SPEED + GAIN * t, -0.4])
     tau = np.array([0.0, 1.5])
     qdd = closed_loop_dynamics(model, q, qd, tau).qdd

@@ -11,13 +11,20 @@ from numpy.testing import assert_allclose
 from mechanism_runs import plant_run, reduced_acceleration
 from rigidblocks.dynamics import bias_force, crba
 from rigidblocks.dynamics.loops import closed_loop_dynamics, loop_constraints, redundant_constraints
-from rigidblocks.robot.robots import bennett, five_bar, four_bar, in_space, n_four_bar, sarrus
+from rigidblocks.robot.robots import (
+    bennett,
+    five_bar,
+    four_bar,
+    n_four_bar,
+    sarrus,
+    spatial_mechanism,
+)
 
 SAME = 1e-9  # relative; observed 1e-13
 CLOSED = 1e-10  # rad, m at each step; observed 1e-14
 NO_WORK = 1e-12  # relative to the sum of the absolute powers of the constraint forces
 
-ONE_ANGLE = {"four-bar": in_space(four_bar()), "bennett": bennett(), "sarrus": sarrus()}
+ONE_ANGLE = {"four-bar": spatial_mechanism(four_bar()), "bennett": bennett(), "sarrus": sarrus()}
 RANK = {"four-bar": 2, "bennett": 2, "sarrus": 4}
 
 
@@ -46,7 +53,7 @@ def test_spatial_and_planar_loops_have_the_same_accelerations(mechanism):
     qd = rng.uniform(-2, 2, planar.nv)
     qd -= np.linalg.lstsq(K, K @ qd)[0]
     expected = planar_acceleration(planar, mechanism.q0, qd, tau)
-    assert_same_motion(in_space(mechanism).model, mechanism.q0, qd, tau, expected, len(K))
+    assert_same_motion(spatial_mechanism(mechanism).model, mechanism.q0, qd, tau, expected, len(K))
 
 
 @pytest.mark.parametrize("angle", [0.4, 1.0, 2.5, -1.3])

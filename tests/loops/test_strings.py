@@ -191,7 +191,7 @@ def test_mass_on_a_winch_follows_the_prescribed_cable_length():
         [(-1, [0.0, 3.0]), (0, [0.0, 0.0])], lambda t: 3.0 - 0.2 * t - 0.5 * 1.5 * t * t
     )
     model = weights((2.0,), (winch,))
-    now = model.at(0.4)
+    now = model.evaluate_at(0.4)
     q = project(now, np.array([0.1]), np.zeros(1))[0]
     q, qd = project(now, q, np.zeros(1))
     assert_allclose(q, [0.2 * 0.4 + 0.75 * 0.16], rtol=1e-9)

@@ -256,7 +256,10 @@ def test_body_on_a_fixed_joint_has_the_dynamics_of_a_merged_body(rng):
         (-1, 0),
         (Revolute(), Cylindrical()),
         (arm.Xtree[0], arm.Xtree[2] @ arm.Xtree[1]),
-        (I[0] + I[1].to_parent(arm.Xtree[1]), I[2] + I[3].to_parent(arm.Xtree[3])),
+        (
+            I[0] + I[1].transform_to_parent(arm.Xtree[1]),
+            I[2] + I[3].transform_to_parent(arm.Xtree[3]),
+        ),
         gravity=arm.gravity,
     )
     close(crba(arm, s.q), crba(merged, s.q))

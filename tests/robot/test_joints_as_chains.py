@@ -151,7 +151,7 @@ def test_reversed_joint_has_the_dynamics_of_the_forward_joint_with_exchanged_bod
             (-1, 0),
             (SixDoF(), joint),
             (identity(), here),
-            (root, leaf.to_parent(there.inverse())),
+            (root, leaf.transform_to_parent(there.inverse())),
         )
 
     forward = free_pair(first, second, place, other_place, joint)

@@ -14,10 +14,10 @@ from rigidblocks.robot.robots import (
     bennett,
     five_bar,
     four_bar,
-    in_space,
     n_four_bar,
     sarrus,
     slider_crank,
+    spatial_mechanism,
     stewart_platform,
 )
 
@@ -65,7 +65,7 @@ def test_mechanism_mobility_is_degrees_of_freedom_minus_independent_constraints(
 @PLANAR
 def test_spatial_and_planar_models_of_a_mechanism_have_the_same_accelerations(name):
     planar, _ = MECHANISMS[name]
-    spatial, rng = in_space(planar), np.random.default_rng(3)
+    spatial, rng = spatial_mechanism(planar), np.random.default_rng(3)
     tau, q = rng.uniform(-5, 5, planar.model.nv), planar.q0
     qd = rng.uniform(-1, 1, planar.model.nv)
     K = loop_constraints(planar.model, q, qd).K
@@ -218,4 +218,4 @@ def test_mechanism_with_dimensions_that_cannot_be_closed_is_rejected():
         with pytest.raises(ValueError, match=message):
             make()
     with pytest.raises(TypeError, match="'bennett' is a Model; it must be a PlanarModel"):
-        in_space(bennett())
+        spatial_mechanism(bennett())

@@ -99,7 +99,7 @@ def test_merged_body_has_the_dynamics_of_a_body_on_a_fixed_joint(rng):
     robot = chain()
     robot.merge("link2", 0.7)
     model = robot.model()
-    fixed = ROD + ROD.to_parent(rotz(0.7) @ xlt([1.0, 0.0, 0.0]))
+    fixed = ROD + ROD.transform_to_parent(rotz(0.7) @ xlt([1.0, 0.0, 0.0]))
     assert model.nb == 2
     assert_allclose(model.inertia[1].matrix(), fixed.matrix(), **EXACT)
     q, qd, tau = rng.normal(size=(3, 2))

@@ -116,8 +116,8 @@ def test_initial_and_keyframe_poses_of_mjcf_robots_match_mujoco(read, tmp_path):
     names = robot.model.body_names
     for key, state in (
         (-1, robot),
-        (0, robot.at_keyframe("apart")),
-        (1, robot.at_keyframe("key1")),
+        (0, robot.select_keyframe("apart")),
+        (1, robot.select_keyframe("key1")),
     ):
         if key >= 0:
             mujoco.mj_resetDataKeyframe(there, data, key)
@@ -148,7 +148,7 @@ def test_initial_state_of_an_mjcf_plant_matches_mujoco(read, free):
     keys = '<keyframe><key name="k" qpos="{}" qvel="{}"/></keyframe>'
     rest = " 0.3" * (2 if free else 1)
     robot = read(mjcf(body, keys.format(f"3 2 1 0 1 0 0{rest}", f"1 2 3 4 5 6{rest}")))
-    for state, position in ((robot, [1, 2, 3]), (robot.at_keyframe("k"), [3, 2, 1])):
+    for state, position in ((robot, [1, 2, 3]), (robot.select_keyframe("k"), [3, 2, 1])):
         plant = described_plant(state)
         start = {port.name: np.asarray(port.start) for port in plant.states}
         if free:

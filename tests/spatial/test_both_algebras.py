@@ -190,12 +190,13 @@ def test_rigid_body_inertia_operations_match_matrix_operations(algebra, data):
 @given(st.data())
 def test_transform_of_an_inertia_preserves_mass_and_positive_definiteness(algebra, data):
     inertia, X = draw_values(data, algebra.inertias, algebra.transforms)
-    moved = inertia.to_parent(X)
+    moved = inertia.transform_to_parent(X)
     algebra.equal(moved.matrix(), X.matrix().T @ inertia.matrix() @ X.matrix())
     assert moved.m == inertia.m
     assert np.linalg.eigvalsh(moved.matrix())[0] > -algebra.atol
     algebra.equal(
-        moved.articulated_inertia().matrix(), inertia.articulated_inertia().to_parent(X).matrix()
+        moved.articulated_inertia().matrix(),
+        inertia.articulated_inertia().transform_to_parent(X).matrix(),
     )
 
 
@@ -204,7 +205,7 @@ def test_transform_of_an_inertia_preserves_mass_and_positive_definiteness(algebr
 @given(st.data())
 def test_kinetic_energy_does_not_depend_on_the_frame(algebra, data):
     inertia, X, v = draw_values(data, algebra.inertias, algebra.transforms, algebra.vectors)
-    algebra.equal(v @ (inertia.to_parent(X) @ v), (X @ v) @ (inertia @ (X @ v)))
+    algebra.equal(v @ (inertia.transform_to_parent(X) @ v), (X @ v) @ (inertia @ (X @ v)))
 
 
 @pytest.mark.slow
@@ -218,7 +219,7 @@ def test_articulated_inertia_operations_match_matrix_operations(algebra, data):
     algebra.equal(A @ v[:, 0], A.matrix() @ v[:, 0])
     algebra.equal((A + B).matrix(), A.matrix() + B.matrix())
     algebra.equal((A - B).matrix(), A.matrix() - B.matrix())
-    algebra.equal(A.to_parent(X).matrix(), M.T @ A.matrix() @ M, ATOL)
+    algebra.equal(A.transform_to_parent(X).matrix(), M.T @ A.matrix() @ M, ATOL)
 
 
 @pytest.mark.slow

@@ -125,7 +125,7 @@ def test_planar_equation_of_motion_agrees_with_newton_euler_at_the_centre_of_mas
 def test_planar_articulated_inertia_in_parent_coordinates_is_a_congruence_transform(X, A):
     """The inertia in A coordinates is X^T I^A X (RBDA 7.1)."""
     A = A + A.T
-    inertia = ArticulatedInertia(A[1:, 1:], A[1:, :1], A[:1, :1]).to_parent(X)
+    inertia = ArticulatedInertia(A[1:, 1:], A[1:, :1], A[:1, :1]).transform_to_parent(X)
     found = inertia @ np.eye(3)
     matrix = X.matrix()
     assert_allclose(found, matrix.T @ A @ matrix, atol=ATOL * 1e2)

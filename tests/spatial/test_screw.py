@@ -83,7 +83,7 @@ def test_homogeneous_matrices_that_are_not_rigid_motions_are_rejected():
 
 def test_inverse_rigid_inertia_equals_the_matrix_inverse(rng):
     for _ in range(20):
-        inertia = random_inertia(rng).to_parent(random_transform(rng))
+        inertia = random_inertia(rng).transform_to_parent(random_transform(rng))
         I = inertia.matrix()
         error = np.abs(inertia.inverse() @ I - np.eye(6)).max()
         assert error < 1e-15 * 100 * np.linalg.cond(I)

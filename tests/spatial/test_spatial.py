@@ -107,7 +107,7 @@ def test_spatial_equation_of_motion_agrees_with_newton_euler_at_the_centre_of_ma
 ):
     # RBDA example 2.6: a frame at the centre of mass
     c = inertia.h / inertia.m
-    central = inertia.to_parent(xlt(-c))
+    central = inertia.transform_to_parent(xlt(-c))
     I_C, m, w = central.I, central.m, v[:3]
     a = np.concatenate(
         [wd, acceleration - np.cross(w, v[3:])]
@@ -125,7 +125,7 @@ def test_rigid_inertia_satisfies_the_parallel_axis_theorem():
     equal(inertia.I, I_C + m * (c @ c * np.eye(3) - np.outer(c, c)))
     equal(inertia.h, m * c)
     equal(
-        inertia.to_parent(xlt(-c)).matrix(),
+        inertia.transform_to_parent(xlt(-c)).matrix(),
         np.block([[I_C, np.zeros((3, 3))], [np.zeros((3, 3)), m * np.eye(3)]]),
     )
 

@@ -273,7 +273,7 @@ def test_fit_of_a_system_with_a_python_part_uses_finite_differences():
 
 
 def shifted(inertia, x):
-    return inertia.to_parent(xlt([x, 0.0, 0.0]))
+    return inertia.transform_to_parent(xlt([x, 0.0, 0.0]))
 
 
 def arm_bench():

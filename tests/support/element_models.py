@@ -25,7 +25,7 @@ from rigidblocks.library import (
     RobotPlant,
 )
 from rigidblocks.robot.joints import Helical, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.robot.robots import five_bar, in_space
+from rigidblocks.robot.robots import five_bar, spatial_mechanism
 
 NAMES = {
     "joint_names": ("hinge", "slide", "ball", "screw"),
@@ -45,7 +45,7 @@ _FLOATING = random_tree(np.random.default_rng(22), (-1, 0, 1), (SixDoF(), Revolu
 FLOATING = replace(
     _FLOATING, joint_names=("free", "hinge", "slide"), body_names=("trunk", "arm", "hand")
 )
-FIVE_BAR = in_space(five_bar())
+FIVE_BAR = spatial_mechanism(five_bar())
 LOOP = replace(
     FIVE_BAR.model,
     joint_names=("hinge", "slide", *FIVE_BAR.model.joint_names[2:]),

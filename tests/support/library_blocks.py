@@ -78,7 +78,7 @@ from rigidblocks.library import (
 )
 from rigidblocks.robot.joints import Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.material import Material
-from rigidblocks.robot.robots import five_bar, four_bar, gripper, in_space
+from rigidblocks.robot.robots import five_bar, four_bar, gripper, spatial_mechanism
 from sample import hand_and_block, two_boxes
 
 RECORD = "time,a,b\n0.0,1.0,-1.0\n0.011,2.0,3.0\n0.02,-1.0,0.5\n0.09,0.0,0.25\n"
@@ -375,7 +375,10 @@ BLOCKS = {
     ),
     "closed loop plant": (
         ClosedLoopPlant(
-            in_space(five_bar()).model, five_bar().q0, external_wrenches=True, loop_forces=True
+            spatial_mechanism(five_bar()).model,
+            five_bar().q0,
+            external_wrenches=True,
+            loop_forces=True,
         ),
         {(u, y) for u in ("tau", "f_ext", "loop_tau") for y in ("qdd", "lam")},
     ),

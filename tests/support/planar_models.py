@@ -72,7 +72,7 @@ def embedded(model):
         m, c = model.inertia[i].m, model.inertia[i].h / model.inertia[i].m
         I_C = model.inertia[i].I - m * c @ c
         body = spatial.mcI(m, [*c, 0.0], np.diag([0.6 * I_C, 0.7 * I_C, I_C]))
-        inertia.append(body.to_parent(turn[i].inverse()))
+        inertia.append(body.transform_to_parent(turn[i].inverse()))
     return Model(
         name=f"embedded {model.name}",
         parent=model.parent,

@@ -11,7 +11,7 @@ from rigidblocks import Model, Revolute, RobotPlant, System, animate, show, simu
 from rigidblocks.dynamics.kinematics import body_poses
 from rigidblocks.dynamics.loops.constraints import position_constraints
 from rigidblocks.robot.joints import Fixed, Prismatic, Rheonomic
-from rigidblocks.robot.robots import in_space, slider_crank
+from rigidblocks.robot.robots import slider_crank, spatial_mechanism
 from rigidblocks.spatial.spatial import mcI, xlt
 from rigidblocks.view.drawn_robot import DrawnRobot, pose_numbers
 from rigidblocks.view.run_page import LiveView
@@ -39,7 +39,7 @@ def test_drawn_poses_of_a_robot_with_prescribed_motion_equal_the_model_poses(rng
     robot = DrawnRobot(model)
     for _ in range(10):
         q, t = rng.normal(size=2), float(rng.uniform(-5, 5))
-        wanted = np.concatenate([pose_numbers(X) for X in body_poses(model.at(t), q)])
+        wanted = np.concatenate([pose_numbers(X) for X in body_poses(model.evaluate_at(t), q)])
         assert_allclose(np.ravel(robot.poses(np.append(q, t))), wanted.astype(float), atol=CLOSE)
 
 
@@ -50,17 +50,19 @@ def test_page_of_a_robot_with_prescribed_motion_has_a_time_slider():
 
 
 def test_drawn_robot_with_prescribed_motion_has_exact_loop_errors_and_jacobians(rng):
-    mechanism = in_space(slider_crank())
+    mechanism = spatial_mechanism(slider_crank())
     model = mechanism.model
     spin = Rheonomic(Fixed(), model.joint[0], lambda t: [mechanism.q0[0] + 0.2 * t])
     moved = replace(model, joint=(spin, *model.joint[1:]))
     robot, q, t = DrawnRobot(moved), rng.normal(size=moved.nq), 0.7
     values = robot.closure_errors(np.append(q, t))
-    assert_allclose(values[: moved.nc], position_constraints(moved.at(t), q).delta, atol=CLOSE)
+    assert_allclose(
+        values[: moved.nc], position_constraints(moved.evaluate_at(t), q).delta, atol=CLOSE
+    )
     slopes = values[moved.nc :].reshape(moved.nc, moved.nq + 1)
     assert np.all(slopes[:, -1] == 0.0)
     dq, h = rng.normal(size=moved.nq), 1e-6
-    ends = [position_constraints(moved.at(t), q + side * h * dq).delta for side in (1, -1)]
+    ends = [position_constraints(moved.evaluate_at(t), q + side * h * dq).delta for side in (1, -1)]
     assert_allclose(slopes[:, :-1] @ dq, (ends[0] - ends[1]) / (2 * h), atol=1e-8)
 
 

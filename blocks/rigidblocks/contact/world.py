@@ -385,7 +385,7 @@ class World:
                 raise ValueError(
                     f"`key` requires a file or a robot description, but robot '{name}' is a model"
                 )
-            robot = robot.at_keyframe(key)
+            robot = robot.select_keyframe(key)
         X = placement(at, name)
         description = robot if isinstance(robot, RobotDescription) else None
         model: Any = robot if description is None else add_base_body(description)

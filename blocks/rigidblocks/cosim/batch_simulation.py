@@ -346,11 +346,11 @@ class BatchRun:
             run_in_threads(work, n, threads, _STEPS_PER_CALL)
         self._steps += 1.0
 
-    def restart(self, which: Any, start: Mapping[str, Any]) -> None:
+    def restart(self, mask: Any, start: Mapping[str, Any]) -> None:
         """Initialize selected runs again, at the start time.
 
         Args:
-            which: Mask (n,) of the selected runs.
+            mask: Mask (n,) of the selected runs.
             start: Start values of the k selected runs, as in `Batch.start`: (k, *shape), or one
                 value for all selected runs.
 
@@ -359,7 +359,7 @@ class BatchRun:
             ValueError: The mask or a value has a wrong shape, or a value is not finite or out of
                 bounds.
         """
-        chosen = np.asarray(which)
+        chosen = np.asarray(mask)
         if chosen.dtype != bool or chosen.shape != (len(self),):
             raise ValueError(
                 f"the mask of runs has the type {chosen.dtype} and the shape {chosen.shape}; "

@@ -90,7 +90,7 @@ def move_independently(
             coordinates = choose(model, q)
             best = _condition(coordinates, q)
             changes.append(CoordinateChange(t))
-        motion = _Motion.from_state(coordinates, q, qd, tau)
+        motion = _Motion.linearize(coordinates, q, qd, tau)
         x = motion.coordinates_of(q, qd)
         q, qd = motion.state(integrate(method, motion.derivative, t, x, dt, motion.is_position))
         rows.append((q, qd))
@@ -120,9 +120,7 @@ class _Motion:
     tau: Forces
 
     @classmethod
-    def from_state(
-        cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces
-    ) -> _Motion:
+    def linearize(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> _Motion:
         """Return the equations of motion in `coordinates` near the configuration q."""
         y = coordinates.coordinates_at(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G

@@ -380,7 +380,7 @@ class Follower(Numbers):
         if isinstance(self.ratio, float | int) and self.ratio == 0:
             raise ValueError("the ratio of a Follower must not be zero")
 
-    def units(self, model: Tree, by: str) -> dict[str, str]:
+    def units(self, model: Tree, driving_unit: str) -> dict[str, str]:
         """Return the units of ratio and offset, from the position unit of the driving joint."""
         line = joint_line(self.joint)
         if isinstance(line, AlongVelocity):
@@ -388,7 +388,7 @@ class Follower(Numbers):
                 "gears support only joints whose velocities are the derivatives of their positions"
             )
         own = line.units(model)["length"]
-        ratio = "1" if own == by else f"{own}/{by}"
+        ratio = "1" if own == driving_unit else f"{own}/{driving_unit}"
         return {"follower ratio": ratio, "follower length": own}
 
 

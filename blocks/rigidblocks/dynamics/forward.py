@@ -98,7 +98,7 @@ def composite_inertias(
     Ic = list(model.inertia)
     for i in reversed(range(base + 1, model.nb)):
         if (p := model.parent[i]) >= 0 and (moves is None or moves[p]):
-            Ic[p] = Ic[p] + Ic[i].to_parent(Xup[i])
+            Ic[p] = Ic[p] + Ic[i].transform_to_parent(Xup[i])
     return Ic
 
 
@@ -340,7 +340,7 @@ def articulated_step(
     UDinv, Dinv, Ia = project_inertia(model, IA, S, rotor)
     u = tau - S.T @ pA
     pa = pA + Ia @ c + UDinv @ u
-    return UDinv, Dinv @ u, Ia.to_parent(Xup), Xup.T @ pa
+    return UDinv, Dinv @ u, Ia.transform_to_parent(Xup), Xup.T @ pa
 
 
 def articulated_step_prescribed(
@@ -353,7 +353,7 @@ def articulated_step_prescribed(
     """
     del model, i
     pa = pA + IA @ (c + S @ qdd)
-    return np.zeros(S.shape), qdd, IA.to_parent(Xup), Xup.T @ pa
+    return np.zeros(S.shape), qdd, IA.transform_to_parent(Xup), Xup.T @ pa
 
 
 def acceleration(

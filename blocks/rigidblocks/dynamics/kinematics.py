@@ -469,7 +469,9 @@ def _spatial_model(robot: Model | Frames) -> Model:
     if isinstance(model, Model):
         return model
     if isinstance(model, Tree):
-        raise ValueError(f"'{model.name}' is planar, not spatial; convert it with model.in_space()")
+        raise ValueError(
+            f"'{model.name}' is planar, not spatial; convert it with model.spatial_model()"
+        )
     raise TypeError(f"the robot must be a model or the result of load_model, not {robot!r:.60}")
 
 

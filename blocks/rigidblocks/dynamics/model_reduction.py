@@ -97,7 +97,8 @@ def _rotate_bodies(
             X if p < 0 else X @ turns[p].inverse() for p, X in zip(model.parent, Xtree, strict=True)
         ),
         tuple(
-            body.to_parent(turn.inverse()) for body, turn in zip(model.inertia, turns, strict=True)
+            body.transform_to_parent(turn.inverse())
+            for body, turn in zip(model.inertia, turns, strict=True)
         ),
     )
 
@@ -167,7 +168,8 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
                 moves[i] = rotz(-angle) @ moves[i]
         Xtree[i] = _remove_rounding_errors(X)
     inertia = [
-        body.to_parent(move.inverse()) for body, move in zip(model.inertia, moves[:-1], strict=True)
+        body.transform_to_parent(move.inverse())
+        for body, move in zip(model.inertia, moves[:-1], strict=True)
     ]
     return _equivalent_model(model, tuple(joint), tuple(Xtree), tuple(inertia))
 
@@ -240,7 +242,7 @@ def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
     for i, p in reversed(list(enumerate(model.parent))):
         inertia[i], shared = split_inertia(model.joint[i], inertia[i])
         if p >= 0:
-            inertia[p] = inertia[p] + shared.to_parent(model.Xtree[i])
+            inertia[p] = inertia[p] + shared.transform_to_parent(model.Xtree[i])
     return replace(model, inertia=tuple(inertia))
 
 

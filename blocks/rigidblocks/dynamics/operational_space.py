@@ -90,7 +90,7 @@ def articulated_inertias(model: Tree, q: Array) -> list[Any]:
         Xup, S, _, _ = joint_kinematics(model, i, q, np.zeros(model.nv))
         if (p := model.parent[i]) >= 0:
             _, _, Ia = project_inertia(model, IA[i], S)
-            IA[p] = IA[p] + Ia.to_parent(Xup)
+            IA[p] = IA[p] + Ia.transform_to_parent(Xup)
     return IA
 
 

@@ -193,18 +193,18 @@ class ReflectedRotor(NamedTuple):
 
 
 class GearPair(NamedTuple):
-    """Coupling of two joints: q_driven = ratio q_by + offset."""
+    """Coupling of two joints: q_driven = ratio q_driving + offset."""
 
     driven: str | int | AlongJoint
-    by: str | int | AlongJoint
+    driving: str | int | AlongJoint
     ratio: Any = 1.0
     offset: Any = 0.0
 
 
 class GearRelation(NamedTuple):
-    """Ratio and offset of a gear q = ratio q_by + offset, with the independent variable q_by."""
+    """Gear relation q = ratio q_driving + offset; `driving` is the index of q_driving."""
 
-    by: int
+    driving: int
     ratio: Any
     offset: Any
 
@@ -227,7 +227,7 @@ class Transmissions(NamedTuple):
         G = np.zeros((count, len(independent)), dtype=object)
         G[independent, range(len(independent))] = 1.0
         for k, drive in self.driven.items():
-            G[k, independent.index(drive.by)] = drive.ratio
+            G[k, independent.index(drive.driving)] = drive.ratio
         return _convert_to_floats(G)
 
 
@@ -245,12 +245,14 @@ def transmissions(
         k = joint_line(rotor.joint).variables(model)[1]
         inertia[k] = inertia[k] + rotor.ratio * rotor.ratio * rotor.inertia
     for pair in pairs:
-        k, by = (joint_line(joint).variables(model)[1] for joint in (pair.driven, pair.by))
+        k, driving = (
+            joint_line(joint).variables(model)[1] for joint in (pair.driven, pair.driving)
+        )
         if k in given:
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
             )
-        given[k] = GearRelation(by, pair.ratio, pair.offset)
+        given[k] = GearRelation(driving, pair.ratio, pair.offset)
     return Transmissions(
         _convert_to_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
     )
@@ -261,9 +263,9 @@ def project_onto_gears(
 ) -> tuple[Array, Array]:
     """Compute the driven variables from the independent variables; return q and qd."""
     positions, moved, speeds = position_indices(model), list(q), list(qd)
-    for k, (by, ratio, offset) in driven.items():
-        moved[positions[k]] = ratio * q[positions[by]] + offset
-        speeds[k] = ratio * qd[by]
+    for k, (driving, ratio, offset) in driven.items():
+        moved[positions[k]] = ratio * q[positions[driving]] + offset
+        speeds[k] = ratio * qd[driving]
     return np.array(moved), np.array(speeds)
 
 
@@ -278,9 +280,9 @@ def gear_constraints(
     positions = position_indices(model)
     K: Array = np.zeros((len(driven), model.nv), dtype=object)
     delta = []
-    for row, (k, (by, ratio, offset)) in zip(K, driven.items(), strict=True):
-        row[k], row[by] = 1.0, -ratio
-        delta.append(q[positions[k]] - (ratio * q[positions[by]] + offset))
+    for row, (k, (driving, ratio, offset)) in zip(K, driven.items(), strict=True):
+        row[k], row[driving] = 1.0, -ratio
+        delta.append(q[positions[k]] - (ratio * q[positions[driving]] + offset))
     return _convert_to_floats(K), np.array(delta)
 
 
@@ -340,16 +342,16 @@ def _relation_to_independent(
 ) -> GearRelation:
     """Combine a chain of gears: return the relation of variable k to its independent variable."""
     drive, seen = drives[k], {k}
-    while drive.by in drives:
-        if drive.by in seen:
+    while drive.driving in drives:
+        if drive.driving in seen:
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
             )
-        seen.add(drive.by)
-        previous = drives[drive.by]
+        seen.add(drive.driving)
+        previous = drives[drive.driving]
         offset = drive.ratio * previous.offset + drive.offset
-        drive = GearRelation(previous.by, drive.ratio * previous.ratio, offset)
-    if drive.by in seen:
+        drive = GearRelation(previous.driving, drive.ratio * previous.ratio, offset)
+    if drive.driving in seen:
         raise ValueError(
             f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
         )

@@ -152,8 +152,8 @@ def _has_layered_standard(name: str) -> Test:
     return lambda fmu: any(file.startswith(folder) for file in fmu.names)
 
 
-def _has_attribute(*names: str, of: Iterable[str] = (CS, ME, SE)) -> Test:
-    return lambda fmu: any(fmu.has(name, of) for name in names)
+def _has_attribute(*names: str, interface_types: Iterable[str] = (CS, ME, SE)) -> Test:
+    return lambda fmu: any(fmu.has(name, interface_types) for name in names)
 
 
 class Feature(NamedTuple):
@@ -163,13 +163,13 @@ class Feature(NamedTuple):
         text: Name of the feature.
         test: Predicate that is True if an FMU has the feature.
         fmi: First major FMI version that defines the feature.
-        of: Interface type that has the feature, or None for all interface types.
+        interface_type: Interface type that has the feature, or None for all interface types.
     """
 
     text: str
     test: Test
     fmi: int = 2
-    of: str | None = None
+    interface_type: str | None = None
 
 
 FEATURES: Mapping[str, Feature] = {
@@ -198,12 +198,14 @@ FEATURES: Mapping[str, Feature] = {
     ),
     "steps": Feature(
         "communication steps of any size",
-        _has_attribute("canHandleVariableCommunicationStepSize", of=(CS,)),
-        of=CS,
+        _has_attribute("canHandleVariableCommunicationStepSize", interface_types=(CS,)),
+        interface_type=CS,
     ),
     "dependencies": Feature("dependencies of outputs and derivatives", _has_dependencies),
     "output derivatives": Feature(
-        "output derivatives", _has_attribute("maxOutputDerivativeOrder", of=(CS,)), of=CS
+        "output derivatives",
+        _has_attribute("maxOutputDerivativeOrder", interface_types=(CS,)),
+        interface_type=CS,
     ),
     "directional": Feature(
         "directional derivatives",
@@ -218,7 +220,10 @@ FEATURES: Mapping[str, Feature] = {
         CS,
     ),
     "intermediate": Feature(
-        "intermediate updates", _has_attribute("providesIntermediateUpdate", of=(CS,)), 3, CS
+        "intermediate updates",
+        _has_attribute("providesIntermediateUpdate", interface_types=(CS,)),
+        3,
+        CS,
     ),
     "clocks": Feature("clocks in co-simulation", _has_clocks, 3, CS),
     "scheduled": Feature("scheduled execution", lambda fmu: SE in fmu, 3),
@@ -331,7 +336,7 @@ def profile_matrix(path: str | Path) -> Matrix:
 
 
 def _support(feature: Feature, fmu: Description) -> Support:
-    if feature.of is not None and feature.of not in fmu:
+    if feature.interface_type is not None and feature.interface_type not in fmu:
         return Support.NOT_APPLICABLE
     return Support.YES if fmu.fmi >= feature.fmi and feature.test(fmu) else Support.NO
 

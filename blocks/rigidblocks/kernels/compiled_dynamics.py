@@ -327,8 +327,8 @@ def derivatives(
     The function orthonormalizes the constraints in coordinates with unit inertia. The derivatives
     of the constraints are evaluated at the resulting qdd and lam (c/algorithms/closed_loops.h).
 
-    For a planar model the function uses `PlanarModel.in_space`. It omits the elements that are zero
-    in the plane, unless the model has loops.
+    For a planar model the function uses `PlanarModel.spatial_model`. It omits the elements
+    that are zero in the plane, unless the model has loops.
 
     Args:
         model: Spatial or planar model.
@@ -408,7 +408,7 @@ def second_derivatives(
 
         H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 
-    For a planar model the function uses `PlanarModel.in_space`.
+    For a planar model the function uses `PlanarModel.spatial_model`.
 
     Args:
         model: Spatial or planar model.
@@ -433,7 +433,7 @@ def second_derivatives(
 
 
 def _spatial_model(model: Model | PlanarModel) -> Model:
-    return model.in_space() if isinstance(model, PlanarModel) else model
+    return model.spatial_model() if isinstance(model, PlanarModel) else model
 
 
 def _check_joints(model: Model | PlanarModel) -> None:

@@ -48,7 +48,7 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
     """
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
     X0 = body_transform(model, i, XJ, q) @ X0_p
-    return X0, _transform_to_base(X0, S), model.inertia[i].to_parent(X0)
+    return X0, _transform_to_base(X0, S), model.inertia[i].transform_to_parent(X0)
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
@@ -92,7 +92,7 @@ def body_motion(model: Model, i: int, q: Array, qd: Array, X0_p: Transform, v_p:
     swept = cross_motion(v_p, S)
     v = v_p + S @ qd + beyond
     c = swept @ qd + cross_motion(v_p, beyond) + _transform_to_base(X0, cJ)
-    I = model.inertia[i].to_parent(X0)
+    I = model.inertia[i].transform_to_parent(X0)
     B1, P = coriolis(I, v), I.m * v[3:] - cross(I.h, v[:3])
     Bv = np.concatenate([B1 @ v[:3], cross(v[:3], P)])
     return Moving(X0, S, swept, v, c, I, B1, P, Bv)

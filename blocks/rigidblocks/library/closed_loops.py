@@ -160,10 +160,10 @@ class ClosedLoopPlant(JointPlant):
         solver(self.method)  # raises an error if the method is unknown
         self._check_options()
         q0 = start_configuration(self.model, self.q0)
-        _check_closed(self.model.at(0.0), q0)
+        _check_closed(self.model.evaluate_at(0.0), q0)
         self._elements.start(q0, 0.0, True)
         if self._independent:
-            check_independent(self.model.at(0.0), q0, self._independent)
+            check_independent(self.model.evaluate_at(0.0), q0, self._independent)
         object.__setattr__(self, "q0", q0)
         qd0 = finite(self.qd0, (self.model.nv,), "the start value of port 'qd'")
         object.__setattr__(self, "qd0", self._closing_velocity(q0, qd0))
@@ -298,7 +298,7 @@ class ClosedLoopPlant(JointPlant):
         return project(model, q, x.qd, tree, given, self.tolerance)
 
     def _dependent(self, t: Any, x: Record) -> DependentMotion:
-        return dependent_motion(self._aligned_model.at(t), x.q, x.qd, self._independent)
+        return dependent_motion(self._aligned_model.evaluate_at(t), x.q, x.qd, self._independent)
 
     def _power(self, x: Record, u: Record) -> Any:
         """Return the power [W] of the input forces tau, loop_tau and f_ext."""
@@ -359,7 +359,7 @@ class ClosedLoopPlant(JointPlant):
         If the start velocities qd0 satisfy the constraints at the start positions q0, the result is
         qd0. Otherwise it is the nearest consistent velocity.
         """
-        model = self.model.at(0.0)
+        model = self.model.evaluate_at(0.0)
         given = self._elements.start_transmissions
         q, qd = project(model, q0, qd0, transmissions=given, tolerance=self.tolerance)
         change = float(np.abs(qd - qd0).max())
@@ -381,8 +381,8 @@ class ClosedLoopPlant(JointPlant):
         If the inertias are tunable, both results are the same model, with the inertias in p.
         """
         if self.inertias is None:
-            return self._aligned_model.at(t), self._equivalent.at(t)
-        tuned = self.inertias.model_with_parameters(self._tunable_model, p).at(t)
+            return self._aligned_model.evaluate_at(t), self._equivalent.evaluate_at(t)
+        tuned = self.inertias.model_with_parameters(self._tunable_model, p).evaluate_at(t)
         return tuned, tuned
 
     @cached_property

@@ -172,7 +172,7 @@ def constraint_units(model: Tree) -> Units:
     """
     units: list[str] = []
     for loop in model.loops:
-        joint, size = loop.joint.at(0.0), len(model.algebra.zero())
+        joint, size = loop.joint.evaluate_at(0.0), len(model.algebra.zero())
         T = joint.constraint(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, np.zeros(size)).T
         units += [
             "N" if np.any(column[size // 2 if size > 3 else 1 :]) else "N.m" for column in T.T

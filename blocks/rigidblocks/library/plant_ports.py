@@ -111,7 +111,9 @@ class TunableInertia:
             ]
         if self.payload is not None:
             body = self.payload.body_of(model)
-            inertia[body] = inertia[body] + _payload_inertia(p).to_parent(self.payload.placement)
+            inertia[body] = inertia[body] + _payload_inertia(p).transform_to_parent(
+                self.payload.placement
+            )
         other = object.__new__(type(model))
         vars(other).update({**vars(model), "inertia": tuple(inertia)})
         return other

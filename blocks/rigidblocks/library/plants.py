@@ -242,7 +242,7 @@ class RobotPlant(JointPlant):
     def output(self, t: Any, x: Record, u: Record, p: Record) -> Values:
         q, qd = self._elements.project_to_gears(x.q, x.qd, p)
         effects = self._elements.element_effects(q, qd, x, p, u)
-        model = self._model_with_parameters(self.aligned_model, p).at(t)
+        model = self._model_with_parameters(self.aligned_model, p).evaluate_at(t)
         E = self.tree_energy(model, q, qd, p.gravity)
         if self.rotor_inertia is not None:
             E = E + self.rotor_inertia @ (qd * qd) / 2
@@ -281,7 +281,7 @@ class RobotPlant(JointPlant):
     ) -> Any:
         tau, f_ext = add_loads(effects, u.tau, u.f_ext if self.external_wrenches else None)
         model, given = (
-            self._model_with_parameters(self.equivalent_model, p).at(t),
+            self._model_with_parameters(self.equivalent_model, p).evaluate_at(t),
             self._elements.transmissions(p),
         )
         I_rot = self._reflected_inertia(given)

@@ -125,7 +125,7 @@ class PlanarModel(Tree):
         """Return the model with the gravity `gravity` (2,) [m/s^2]."""
         return replace(self, gravity=np.asarray(gravity))
 
-    def in_space(self) -> Model:
+    def spatial_model(self) -> Model:
         """Return the equivalent model in spatial vectors, with the same variables.
 
         The spatial model moves in the plane z = 0. A planar loop of revolute joints has three
@@ -306,5 +306,5 @@ def _mass(volume: float, mass: float | None, density: float | None) -> float:
 
 
 def _solid_inertia(m: float, moments_per_kg: Any, at: Transform) -> RigidInertia:
-    inertia: RigidInertia = mcI(m, np.zeros(3), m * np.diag(moments_per_kg)).to_parent(at)
+    inertia: RigidInertia = mcI(m, np.zeros(3), m * np.diag(moments_per_kg)).transform_to_parent(at)
     return inertia

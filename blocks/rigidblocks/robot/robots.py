@@ -2,7 +2,7 @@
 
 The mechanisms are the examples of RBDA chapter 8 and of Spencer 2004. Each mechanism has an initial
 state in which the loops are closed. Planar mechanisms use planar vectors and gravity (0, -9.81);
-`in_space` converts them to spatial vectors.
+`spatial_mechanism` converts them to spatial vectors.
 """
 
 from collections.abc import Sequence
@@ -197,7 +197,7 @@ def dh_chain(
         parent=tuple(range(-1, len(rows) - 1)),
         joint=joint,
         Xtree=tuple(_remove_rounding_errors(X) for X in Xtree),
-        inertia=tuple(body.to_parent(X) for body, X in zip(inertia, ends, strict=True))
+        inertia=tuple(body.transform_to_parent(X) for body, X in zip(inertia, ends, strict=True))
         if ends
         else tuple(inertia),
         unphysical=unphysical,
@@ -590,10 +590,10 @@ def actuator_triangle(
     return Mechanism(model, np.array([y1, _direction(to_pin), np.hypot(*to_pin), y2]), np.zeros(4))
 
 
-def in_space(mechanism: Mechanism) -> Mechanism:
+def spatial_mechanism(mechanism: Mechanism) -> Mechanism:
     """Return the equivalent mechanism in spatial vectors, with the same variables.
 
-    The spatial mechanism moves in the plane z = 0 (`PlanarModel.in_space`).
+    The spatial mechanism moves in the plane z = 0 (`PlanarModel.spatial_model`).
 
     Raises:
         TypeError: The model of the mechanism is not planar.
@@ -601,7 +601,7 @@ def in_space(mechanism: Mechanism) -> Mechanism:
     model = mechanism.model
     if not isinstance(model, PlanarModel):
         raise TypeError(f"'{model.name}' is a {type(model).__name__}; it must be a PlanarModel")
-    return mechanism._replace(model=model.in_space())
+    return mechanism._replace(model=model.spatial_model())
 
 
 def bennett(

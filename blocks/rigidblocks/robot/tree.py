@@ -121,7 +121,7 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         size = len(self.algebra.zero())
         return [size - loop.joint.nv for loop in self.loops] + [1] * len(self.strings)
 
-    def at(self, t: Any) -> Self:
+    def evaluate_at(self, t: Any) -> Self:
         """Return the model at the time t [s], which is a float or a traced value.
 
         Joints and cable constraints that depend on time (`Rheonomic`) are evaluated at t. A model
@@ -130,17 +130,19 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         if not self.rheonomic:
             return self
         model = copy(self)  # also copies the cached properties, which depend only on the structure
-        loops = (replace(loop, joint=loop.joint.at(t)) for loop in self.loops)
-        object.__setattr__(model, "joint", tuple(joint.at(t) for joint in self.joint))
+        loops = (replace(loop, joint=loop.joint.evaluate_at(t)) for loop in self.loops)
+        object.__setattr__(model, "joint", tuple(joint.evaluate_at(t) for joint in self.joint))
         object.__setattr__(model, "loops", tuple(loops))
-        object.__setattr__(model, "strings", tuple(string.at(t) for string in self.strings))
+        object.__setattr__(
+            model, "strings", tuple(string.evaluate_at(t) for string in self.strings)
+        )
         return model
 
     @cached_property
     def rheonomic(self) -> bool:
         """True if a joint or a cable constraint depends on time."""
         joints = (*self.joint, *(loop.joint for loop in self.loops))
-        return any(joint.at(0.0) is not joint for joint in joints) or any(
+        return any(joint.evaluate_at(0.0) is not joint for joint in joints) or any(
             string.rheonomic for string in self.strings
         )
 
@@ -283,7 +285,7 @@ def find_idle_joint(
     rng = np.random.default_rng(0)
     articulated, rigid = ([body.matrix() for body in tree.inertia] for _ in range(2))
     for i in reversed(range(tree.nb)):
-        joint = tree.joint[i].at(0.0)
+        joint = tree.joint[i].evaluate_at(0.0)
         XJ, S, *_ = joint.jcalc(joint.random(rng), np.zeros(joint.nv))
         X, U = (XJ @ tree.Xtree[i]).matrix(), articulated[i] @ S
         IA = articulated[i]

@@ -196,7 +196,7 @@ def check_loops(tree: Tree) -> None:
                 )
             check_frame(X, f"{role} of {where}")
         size = len(tree.algebra.zero())
-        joint = loop.joint.at(0.0)
+        joint = loop.joint.evaluate_at(0.0)
         if len(joint.jcalc(joint.neutral(), np.zeros(joint.nv)).S) != size:
             raise ValueError(
                 f"{where} is {loop.joint}, but the model needs a joint with motion vectors of "
@@ -269,7 +269,7 @@ def _check_joint(joint: Any, place: str) -> None:
             f"joint{place} needs one unit per variable; {joint!r} has {sizes[0]} for q and "
             f"{sizes[1]} for qd"
         )
-    S = joint.at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).S
+    S = joint.evaluate_at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).S
     if (shape := S.shape) != (6, joint.nv):
         raise ValueError(
             f"joint{place} has an S of shape {shape}; spatial vectors need {(6, joint.nv)}"
@@ -403,7 +403,7 @@ def _check_planar(model: Any, i: int) -> None:
     """
     joint = model.joint[i]
     moves = isinstance(joint, Joint) and isinstance(
-        joint.at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, planar.Transform
+        joint.evaluate_at(0.0).jcalc(joint.neutral(), np.zeros(joint.nv)).XJ, planar.Transform
     )
     planar_parts = {"joint": moves, "Xtree": isinstance(model.Xtree[i], planar.Transform)}
     planar_parts["inertia"] = isinstance(model.inertia[i], planar.RigidInertia)

@@ -152,7 +152,7 @@ AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
 
 def shapes_to_json(shapes: Iterable[Shape | Plane], types: Mapping[str, type]) -> list[Any]:
     """Return the JSON objects of shapes; `Shape.primitives` replaces shapes of other types."""
-    return [part_to_json(one, types) for shape in shapes for one in _stored_shapes(shape, types)]
+    return [part_json(one, types) for shape in shapes for one in _stored_shapes(shape, types)]
 
 
 def _stored_shapes(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[Shape | Plane]:
@@ -167,7 +167,7 @@ def _stored_shapes(shape: Shape | Plane, types: Mapping[str, type]) -> Iterator[
             yield from _stored_shapes(primitive, types)
 
 
-def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
+def part_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict[str, Any]:
     """Return the JSON object of a joint or a shape: the type and the fields.
 
     Raises:
@@ -177,19 +177,19 @@ def part_to_json(part: Joint | Shape | Plane, types: Mapping[str, type]) -> dict
     if types.get(name) is not type(part):
         raise TypeError(f"a {name} cannot be saved; it must be one of {', '.join(types)}")
     values = {f.name: getattr(part, f.name) for f in fields(part)}
-    return {"type": name} | {k: to_json(v) for k, v in values.items() if v is not None}
+    return {"type": name} | {k: json_value(v) for k, v in values.items() if v is not None}
 
 
-def to_json(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a field value to JSON: a joint, material, transform, text, number or array."""
     if isinstance(value, Joint):
-        return part_to_json(value, JOINTS)
+        return part_json(value, JOINTS)
     if isinstance(value, Material):
         return {k: v for k, v in asdict(value).items() if v is not None}
     if isinstance(value, str):
         return value
     if hasattr(value, "E"):
-        return {"E": to_json(value.E), "r": to_json(value.r)}
+        return {"E": json_value(value.E), "r": json_value(value.r)}
     array = np.asarray(value)
     if array.dtype == object:
         raise TypeError(f"{value!r} is not a number and cannot be saved")
@@ -310,7 +310,7 @@ def document(robot: RobotDescription) -> dict[str, Any]:
         },
         "couplings": [coupling._asdict() for coupling in robot.couplings],
         "frames": {
-            name: {"body": place.body, "placement": to_json(place.placement)}
+            name: {"body": place.body, "placement": json_value(place.placement)}
             for name, place in robot.frames.items()
         },
         "base_appearance": shapes_to_json(robot.base_appearance, SHAPES),
@@ -320,12 +320,12 @@ def document(robot: RobotDescription) -> dict[str, Any]:
         "springs": [_spring_to_json(spring) for spring in robot.springs],
         "collision_exclusions": [list(pair) for pair in robot.collision_exclusions],
         **{
-            name: to_json(value)
+            name: json_value(value)
             for name, value in (("q0", robot.q0), ("qd0", robot.qd0))
             if value is not None
         },
         "keyframes": {
-            name: {"q": to_json(state.q), "qd": to_json(state.qd)}
+            name: {"q": json_value(state.q), "qd": json_value(state.qd)}
             for name, state in robot.keyframes.items()
         },
         "weightless": [_spring_to_json(one) for one in robot.weightless],
@@ -342,7 +342,7 @@ def _omissions(robot: RobotDescription) -> list[str]:
 
 
 def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
-    values = {key: to_json(value) for key, value in tendon._asdict().items() if key != "limits"}
+    values = {key: json_value(value) for key, value in tendon._asdict().items() if key != "limits"}
     return values | {"limits": [*map(_finite, tendon.limits)]}
 
 
@@ -356,7 +356,7 @@ def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
 
 
 def _spring_to_json(spring: PointSpring | Weightless | BodyDrag) -> dict[str, Any]:
-    return {key: to_json(value) for key, value in spring._asdict().items()}
+    return {key: json_value(value) for key, value in spring._asdict().items()}
 
 
 def _finite(value: float) -> float | None:
@@ -369,16 +369,16 @@ def _model_to_json(model: Model | PlanarModel) -> dict[str, Any]:
     return {
         "dimensions": 3 if shown else 2,
         "name": model.name,
-        "gravity": to_json(model.gravity),
+        "gravity": json_value(model.gravity),
         "bodies": [_body_to_json(model, i) for i in range(model.nb)],
         "loops": [
             {
                 "name": loop.name,
-                "joint": part_to_json(loop.joint, JOINTS),
+                "joint": part_json(loop.joint, JOINTS),
                 "predecessor": loop.predecessor,
                 "successor": loop.successor,
-                "Xp": to_json(loop.Xp),
-                "Xs": to_json(loop.Xs),
+                "Xp": json_value(loop.Xp),
+                "Xs": json_value(loop.Xs),
             }
             for loop in model.loops
         ],
@@ -392,10 +392,10 @@ def _string_to_json(string: StringConstraint) -> dict[str, Any]:
         raise TypeError(text)
     return {
         "name": string.name,
-        "points": [{"body": body, "point": to_json(point)} for body, point in string.points],
-        "length": to_json(string.length),
+        "points": [{"body": body, "point": json_value(point)} for body, point in string.points],
+        "length": json_value(string.length),
         "closed": string.closed,
-        "radius": to_json(string.radius),
+        "radius": json_value(string.radius),
     }
 
 
@@ -405,9 +405,9 @@ def _body_to_json(model: Model | PlanarModel, i: int) -> dict[str, Any]:
         "name": model.body_names[i],
         "parent": model.parent[i],
         "joint_name": model.joint_names[i],
-        "joint": part_to_json(model.joint[i], JOINTS),
-        "Xtree": to_json(model.Xtree[i]),
-        "inertia": {"m": to_json(body.m), "h": to_json(body.h), "I": to_json(body.I)},
+        "joint": part_json(model.joint[i], JOINTS),
+        "Xtree": json_value(model.Xtree[i]),
+        "inertia": {"m": json_value(body.m), "h": json_value(body.h), "I": json_value(body.I)},
         "massless": model.body_names[i] in model.massless,
     }
     if isinstance(model, PlanarModel):

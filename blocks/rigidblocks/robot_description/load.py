@@ -65,7 +65,7 @@ def load_model(
     if key is None:
         return robot
     try:
-        return robot.at_keyframe(key)
+        return robot.select_keyframe(key)
     except ValueError as error:
         raise file_error(path, None, str(error)) from None
 

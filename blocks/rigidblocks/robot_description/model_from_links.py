@@ -493,7 +493,7 @@ def _inertia(links: Iterable[Link], places: dict[str, Place]) -> RigidInertia:
 
 
 def _inertia_in_parent(body: RigidInertia, X: Transform) -> RigidInertia:
-    return body if X is SAME else body.to_parent(X)
+    return body if X is SAME else body.transform_to_parent(X)
 
 
 def _is_nonzero(body: RigidInertia) -> bool:

@@ -378,7 +378,7 @@ class RobotDescription(AttributeHints):
     drags: tuple[BodyDrag, ...] = ()
     sensors: tuple[Sensor, ...] = ()
 
-    def at_keyframe(self, name: str) -> "RobotDescription":
+    def select_keyframe(self, name: str) -> "RobotDescription":
         """Return the description with a keyframe as its initial state.
 
         Raises:

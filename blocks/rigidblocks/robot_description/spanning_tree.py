@@ -158,7 +158,7 @@ def _split_inertia(
         raise file_error(listed.path, c.line, text)
     half = RigidInertia(whole.m / 2, whole.h / 2, whole.I / 2)
     links[name] = links[name]._replace(inertia=half)
-    return half.to_parent(places[name])
+    return half.transform_to_parent(places[name])
 
 
 def _links_fixed_to(link: str, tree: Sequence[Connection]) -> dict[str, Transform]:

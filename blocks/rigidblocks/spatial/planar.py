@@ -214,7 +214,7 @@ class RigidInertia:
         """Return the inertia of two rigidly connected bodies in their common frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
-    def to_parent(self, X: Transform) -> "RigidInertia":
+    def transform_to_parent(self, X: Transform) -> "RigidInertia":
         """Return X^T I X, the inertia transformed from B to A coordinates."""
         h, r = X.E.T @ self.h, X.r
         return RigidInertia(self.m, h + self.m * r, self.I + 2.0 * r @ h + self.m * (r @ r))
@@ -281,7 +281,7 @@ class ArticulatedInertia:
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
-    def to_parent(self, X: Transform) -> "ArticulatedInertia":
+    def transform_to_parent(self, X: Transform) -> "ArticulatedInertia":
         """Return X^T I X: transform the articulated-body inertia I from B to A coordinates."""
         P = perp(X.r)
         M, H = _turned_symmetric(X.E, self.M), X.E.T @ self.H

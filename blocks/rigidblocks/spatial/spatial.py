@@ -301,7 +301,7 @@ class RigidInertia:
         """Return the inertia of two rigidly connected bodies in their common frame."""
         return RigidInertia(self.m + other.m, self.h + other.h, self.I + other.I)
 
-    def to_parent(self, X: Transform) -> "RigidInertia":
+    def transform_to_parent(self, X: Transform) -> "RigidInertia":
         """Return X^T I X, the inertia transformed from B to A coordinates (RBDA Table A.4)."""
         return reduce(RigidInertia._transform_by_factor, X.factors, self)
 
@@ -417,7 +417,7 @@ class ArticulatedInertia:
     def __sub__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         return ArticulatedInertia(self.M - other.M, self.H - other.H, self.I - other.I)
 
-    def to_parent(self, X: Transform) -> "ArticulatedInertia":
+    def transform_to_parent(self, X: Transform) -> "ArticulatedInertia":
         """Return X^T I^A X, the inertia transformed from B to A coordinates (RBDA Table A.4)."""
         return reduce(ArticulatedInertia._transform_by_factor, X.factors, self)
 

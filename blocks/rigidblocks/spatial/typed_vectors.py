@@ -171,7 +171,7 @@ class Coordinates(_Quantity):
         if isinstance(other, Force):
             return Force(self.X.force(other.array))
         if isinstance(other, Inertia):
-            return Inertia(other.rigid.to_parent(self.X.inverse()))
+            return Inertia(other.rigid.transform_to_parent(self.X.inverse()))
         if isinstance(other, InverseInertia):
             X = self.X.matrix()
             return InverseInertia(X @ other.array @ X.T)

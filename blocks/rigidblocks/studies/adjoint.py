@@ -255,15 +255,17 @@ class AdjointRun:
         return Gradient(slopes[self.places], input_slopes[:, changing])
 
 
-def _check_array(values: ArrayLike, shape: tuple[int, ...], what: str) -> Array:
+def _check_array(values: ArrayLike, shape: tuple[int, ...], quantity: str) -> Array:
     if isinstance(values, Mapping):
-        raise TypeError(f"{what} must be an array {shape} in the order of their names, not a dict")
+        raise TypeError(
+            f"{quantity} must be an array {shape} in the order of their names, not a dict"
+        )
     array = np.asarray(values, dtype=float)
     if array.shape != shape:
-        raise ValueError(f"{what} have the shape {array.shape}; expected {shape}")
+        raise ValueError(f"{quantity} have the shape {array.shape}; expected {shape}")
     if not np.isfinite(array).all():
         element = np.argwhere(~np.isfinite(array))[0].tolist()
-        raise ValueError(f"{what} must be finite, but element {element} is not")
+        raise ValueError(f"{quantity} must be finite, but element {element} is not")
     return array
 
 

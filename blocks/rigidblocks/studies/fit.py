@@ -87,8 +87,8 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
     measured: dict[str, Array] = {}
     given: dict[str, Array] = {}
     for name, values in columns.items():
-        into, ports = (given, inputs) if _port_name_of(name, inputs) else (measured, outputs)
-        _insert_elements(into, ports, name, np.asarray(values, dtype=float), len(time))
+        arrays, ports = (given, inputs) if _port_name_of(name, inputs) else (measured, outputs)
+        _insert_elements(arrays, ports, name, np.asarray(values, dtype=float), len(time))
     if not measured:
         raise ValueError(
             "the data need at least one column whose name is the name of an output; "
@@ -131,9 +131,9 @@ def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
 
 
 def _insert_elements(
-    into: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
+    arrays: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
 ) -> None:
-    """Insert a data column (of a whole port or of one element) into the port arrays `into`."""
+    """Insert a data column (of a whole port or of one element) into the port arrays `arrays`."""
     key = _port_name_of(name, ports)
     if key is None:
         raise KeyError(
@@ -145,7 +145,7 @@ def _insert_elements(
     shape = (n, *port.shape) if place is None else (n,)
     if values.shape != shape:
         raise ValueError(f"'{name}' of the data has the shape {values.shape}; expected {shape}")
-    table = into.setdefault(key, np.full((n, port.size), np.nan))
+    table = arrays.setdefault(key, np.full((n, port.size), np.nan))
     if place is None:
         table[:] = values.reshape(n, port.size)
     else:

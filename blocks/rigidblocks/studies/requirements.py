@@ -63,7 +63,7 @@ def robustness(formula: str, t: Array, signals: Mapping[str, Array]) -> float:
         monitor.declare_var(name, "float")
     monitor.spec = formula
     rows = [[name, np.stack([t - t[0], y], axis=1).tolist()] for name, y in signals.items()]
-    with _without_rtamt_logs():
+    with _silence_rtamt_logs():
         try:
             monitor.parse()
             found = monitor.evaluate(*rows)
@@ -98,7 +98,7 @@ def _check_bounds(formula: str, span: float) -> None:
 
 
 @contextmanager
-def _without_rtamt_logs() -> Iterator[None]:
+def _silence_rtamt_logs() -> Iterator[None]:
     """Suppress the log messages of rtamt, because the exceptions of rtamt contain the messages."""
     before = logging.root.level
     logging.root.setLevel(logging.ERROR)

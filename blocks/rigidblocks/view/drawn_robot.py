@@ -246,7 +246,7 @@ class DrawnRobot:
     @cached_property
     def solids(self) -> tuple[Solid, ...]:
         """All drawn solids, including the solids of the overlay layers."""
-        model = self.model.at(0.0)
+        model = self.model.evaluate_at(0.0)
         return (*solids(model, self._bare), *self.more, *overlays(model))
 
     @property
@@ -258,7 +258,7 @@ class DrawnRobot:
         """Return the model at the time in `variables`, and the configuration q (nq,)."""
         nq = self.model.nq
         timed = self.model.rheonomic
-        return (self.model.at(variables[nq]) if timed else self.model), variables[:nq]
+        return (self.model.evaluate_at(variables[nq]) if timed else self.model), variables[:nq]
 
     @property
     def _bare(self) -> frozenset[int] | None:
@@ -355,7 +355,7 @@ class DrawnRobot:
             high = self.limits[1][k] if np.isfinite(self.limits[1][k]) else high
         return {"low": float(min(low, self.q[k])), "high": float(max(high, self.q[k]))}
 
-    def to_json(self, number: int) -> dict[str, Any]:
+    def page_data(self, number: int) -> dict[str, Any]:
         """Return the data of the robot for the page script; `number` is its index on the page."""
         return {
             "name": self.name or self.model.name,
@@ -389,7 +389,7 @@ class DrawnRobot:
                 yield name, [body, *_round_coordinates(np.append(r, np.zeros(3 - len(r)))).tolist()]
 
     def functions(self, number: int) -> str:
-        """Return the JavaScript functions that belong to the data of `to_json`, as source text."""
+        """Return the JavaScript functions that belong to `page_data`, as source text."""
         graphs = {"poses": self.poses, "open": self.closure_errors}
         return "".join(f"{k}{number}: {javascript_function(g)},\n" for k, g in graphs.items())
 
@@ -434,7 +434,7 @@ def _normal(model: Tree) -> Array | None:
     """Return the normal of the plane of motion of a planar mechanism; None for other models."""
     if isinstance(model, PlanarModel):
         return np.array([0.0, 0.0, 1.0])
-    model = model.at(0.0)
+    model = model.evaluate_at(0.0)
     poses = body_poses(model, neutral(model))
     axes = [axis_of(joint) for joint in model.joint]
     known = [X.E.T @ axis for X, axis in zip(poses, axes, strict=True) if axis is not None]
@@ -462,7 +462,7 @@ def pose_numbers(X: Any) -> Array:
 
 def span(robot: DrawnRobot) -> float:
     """Return the largest extent [m] of all body origins along a base axis, or 1 m if it is zero."""
-    places = [spatial_transform(X).r for X in body_poses(robot.model.at(0.0), robot.q)]
+    places = [spatial_transform(X).r for X in body_poses(robot.model.evaluate_at(0.0), robot.q)]
     return float(np.max(np.ptp([np.zeros(3), *places], axis=0))) or 1.0
 
 

@@ -115,7 +115,7 @@ def page(
 ) -> Page:
     """Return a page that draws robots; `page_data` contains additional data for the page script."""
     data = {
-        "robots": [robot.to_json(k) for k, robot in enumerate(robots)],
+        "robots": [robot.page_data(k) for k, robot in enumerate(robots)],
         "up": camera_setup.up,
         "eye": camera_setup.eye,
         "turn": camera_setup.any_side,

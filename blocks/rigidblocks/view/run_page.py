@@ -145,7 +145,7 @@ def overlay_page(
     first["signals"] = [
         one | _merge_signals(runs, names, one["name"], rows) for one in first["signals"]
     ]
-    own = [one.to_json(k) for k, one in enumerate(drawn)]
+    own = [one.page_data(k) for k, one in enumerate(drawn)]
     shadows = [
         _translucent_copy(one, name, PALETTE[k % len(PALETTE)])
         for k, name in enumerate(names[1:], 3)

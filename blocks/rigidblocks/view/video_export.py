@@ -441,7 +441,7 @@ def drawing(robots: Sequence[DrawnRobot]) -> str:
 
 
 def _poses(robot: DrawnRobot) -> Array:
-    poses = body_poses(robot.model.at(0.0), robot.q)
+    poses = body_poses(robot.model.evaluate_at(0.0), robot.q)
     return np.array([pose_numbers(X) for X in poses], dtype=float)
 
 

@@ -27,21 +27,21 @@ from rigidblocks.spatial.spatial import Array
 class Link:
     """Signal link from outputs of other parts to the inputs of one part.
 
-        u[to] = factor*y[of] + offset
+        u[to] = factor*y[sources] + offset
 
-    u are the inputs of the part, and y the outputs of all parts. `to` and `of` are arrays of
-    indices. `tables` maps positions in `to` to lookup tables, which replace listed values before
+    u are the inputs of the part, and y the outputs of all parts. `to` and `sources` are arrays
+    of indices. `tables` maps positions in `to` to lookup tables, which replace listed values before
     the linear conversion.
     """
 
-    of: Array
+    sources: Array
     to: Array
     factor: Array
     offset: Array
     tables: Mapping[int, Table] = field(default_factory=dict)
 
     def inputs(self, y: Array) -> Array:
-        """Convert the polynomials of the outputs y[of] to the polynomials of the inputs u[to].
+        """Convert the polynomials of the outputs y[sources] to the polynomials of the inputs u[to].
 
         Both arrays (order, n) contain one row of coefficients for each power of time. A table
         applies to the constant coefficient; the input is then constant.
@@ -96,7 +96,7 @@ class Links:
         self.by_part = {name: _link(wiring, name, self.where) for name in wiring.parts}
         self.groups = ordered_components(
             {
-                name: {self.owner[k] for k in link.of if not self.held[k]}
+                name: {self.owner[k] for k in link.sources if not self.held[k]}
                 for name, link in self.by_part.items()
             },
             _feedthrough_sources(wiring),
@@ -119,7 +119,7 @@ class Links:
 
     def interface(self, group: tuple[str, ...]) -> Array:
         """Return the indices of the outputs that a group exchanges, except held outputs."""
-        read = np.concatenate([self.by_part[name].of for name in group])
+        read = np.concatenate([self.by_part[name].sources for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 
     def sort_by_feedthrough(self, group: tuple[str, ...]) -> tuple[str, ...]:
@@ -143,7 +143,7 @@ class Links:
 
     def readers(self, k: int) -> set[str]:
         """Return the names of the parts that read the output with index k."""
-        return {name for name, link in self.by_part.items() if k in link.of}
+        return {name for name, link in self.by_part.items() if k in link.sources}
 
 
 def _feedthrough_sources(wiring: Wiring) -> dict[str, set[str]]:
@@ -440,9 +440,9 @@ class InterfaceJacobian:
             own = np.flatnonzero(links.owner == name)
             rows = [place[k] for k in own.tolist() if k in place]
             link = links.by_part[name]
-            read = [i for i, k in enumerate(link.of.tolist()) if k in place]
+            read = [i for i, k in enumerate(link.sources.tolist()) if k in place]
             outputs = np.flatnonzero(np.isin(own, columns))
-            inside = [place[k] for k in link.of[read].tolist()]
+            inside = [place[k] for k in link.sources[read].tolist()]
             self._links.append((name, rows, outputs, inside, link.to[read], link.factor[read]))
 
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
@@ -547,6 +547,6 @@ def _bond(links: Links, force: str, speed: str) -> Bond:
     read = []
     for some, reader in zip(columns, (mover, giver), strict=True):
         link = links.by_part[reader]
-        read.append(np.array([link.to[np.flatnonzero(link.of == k)[0]] for k in some]))
+        read.append(np.array([link.to[np.flatnonzero(link.sources == k)[0]] for k in some]))
     given = columns[0], columns[1]
     return Bond(f"{force} and {speed}", (giver, mover), given, (read[0], read[1]))

@@ -218,7 +218,7 @@ class Initialization:
             given[columns] = values
             for name in group.parts:
                 link = links.by_part[name]
-                self._parts[name].inputs[link.to] = link.inputs(given[None, link.of])[0]
+                self._parts[name].inputs[link.to] = link.inputs(given[None, link.sources])[0]
                 self._evaluate(name, self._ports[name])
             return self._all_outputs()[columns]
 
@@ -243,7 +243,7 @@ class Initialization:
     def _columns(self, group: StartGroup, links: Links) -> Array:
         """Return the indices of the real-valued outputs that the parts of a group exchange."""
         types = [p.type for p in self._plan.wiring.outputs for _ in range(p.size)]
-        read = np.unique(np.concatenate([links.by_part[name].of for name in group.parts]))
+        read = np.unique(np.concatenate([links.by_part[name].sources for name in group.parts]))
         own = (k for k in read.tolist() if links.owner[k] in group.parts and types[k] in REAL)
         return np.array(list(own), dtype=int)
 
@@ -262,7 +262,7 @@ class Initialization:
                 )
                 chosen = (link.factor != 0.0) & (given[link.to] | (not is_given))
                 start = self._start[name][link.to[chosen]] - link.offset[chosen]
-                values[link.of[chosen]] = start / link.factor[chosen]
+                values[link.sources[chosen]] = start / link.factor[chosen]
         return values[columns]
 
     def _check(self, group: StartGroup) -> None:

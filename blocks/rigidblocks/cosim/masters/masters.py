@@ -550,12 +550,12 @@ class PolynomialStep(Scheme):
     def _input_polynomials(self, name: str) -> Array:
         """Return the coefficients of the input polynomials of a part in the current step."""
         link, inputs = self._links.by_part[name], self._parts.by_name[name].inputs
-        c = self._ahead.coefficients(self._new, link.of, self._known[link.of])
-        held = self._links.held[link.of]
+        c = self._ahead.coefficients(self._new, link.sources, self._known[link.sources])
+        held = self._links.held[link.sources]
         c[1:, held] = 0.0
         if name in self._reads_new:
-            new = held & self._known[link.of]
-            c[0, new] = self._new[link.of[new]]
+            new = held & self._known[link.sources]
+            c[0, new] = self._new[link.sources[new]]
         course = np.zeros((len(c), len(inputs)))
         course[0] = inputs
         course[:, link.to] = link.inputs(c)
@@ -567,7 +567,7 @@ def polynomial_input_remarks(parts: Instances, links: Links) -> Iterator[tuple[i
     for name, link in links.by_part.items():
         if name in links.samplers or parts.by_name[name].supports_polynomial_inputs:
             continue
-        if not links.held[link.of].all():
+        if not links.held[link.sources].all():
             yield (
                 logging.WARNING,
                 f"'{name}' does not support polynomial inputs and receives their mean over each "

@@ -104,7 +104,7 @@ class Geared:
             return A
         columns = list(A.T)
         for k, drive in self.drives.items():
-            columns[drive.by] = columns[drive.by] + drive.ratio * columns[k]
+            columns[drive.driving] = columns[drive.driving] + drive.ratio * columns[k]
         return np.array([columns[k] for k in self.independent]).T
 
     def expand_variables(self, y: Array, additions: Array) -> Array:
@@ -117,7 +117,7 @@ class Geared:
         x = np.zeros(self.model.nv, dtype=object)
         x[self.independent] = y
         for (k, drive), addition in zip(self.drives.items(), additions, strict=True):
-            x[k] = drive.ratio * x[drive.by] + addition
+            x[k] = drive.ratio * x[drive.driving] + addition
         return x if any(map(is_traced, x)) else x.astype(float)
 
     def parent(self, tree: Tree) -> tuple[int, ...]:
@@ -134,8 +134,8 @@ class Geared:
                 reads[k, :k] = reads[p, :k]
         reads |= reads.T
         for k, drive in self.drives.items():
-            reads[drive.by] |= reads[k]
-            reads[:, drive.by] |= reads[:, k]
+            reads[drive.driving] |= reads[k]
+            reads[:, drive.driving] |= reads[:, k]
         return elimination_parent(reads[np.ix_(self.independent, self.independent)])
 
     @property

@@ -93,7 +93,7 @@ class Joint(abc.ABC):
             The joint transform XJ, the motion subspace S (6, nv), vJ (6,) and cJ (6,).
         """
 
-    def at(self, t: Any) -> "Joint":
+    def evaluate_at(self, t: Any) -> "Joint":
         """Return the joint at time t [s].
 
         The result differs from the joint itself only for a time-dependent joint (`Rheonomic`).
@@ -268,8 +268,8 @@ class Reversed(DerivedJoint):
         back = XJ.inverse()
         return JointMotion(back, -(back @ S), -(back @ vJ), -(back @ cJ))
 
-    def at(self, t: Any) -> Joint:
-        joint = self.joint.at(t)
+    def evaluate_at(self, t: Any) -> Joint:
+        joint = self.joint.evaluate_at(t)
         return self if joint is self.joint else Reversed(joint)
 
     def bias_velocity(self, X: Transform) -> Array:

@@ -85,7 +85,7 @@ class Rheonomic(DerivedJoint):
     has the variables and forces of `joint`. The drive does work, so energy is not conserved.
 
     The motion of a model with rheonomic joints is defined only at a given time. Algorithms require
-    the model at that time, `model.at(t)`.
+    the model at that time, `model.evaluate_at(t)`.
 
     Raises:
         ValueError: A method needs the time, but `t` is None.
@@ -95,7 +95,7 @@ class Rheonomic(DerivedJoint):
     motion: Callable[[Any], Any]
     t: Any = None
 
-    def at(self, t: Any) -> Joint:
+    def evaluate_at(self, t: Any) -> Joint:
         return replace(self, t=t)
 
     def jcalc(self, q: Array, qd: Array) -> JointMotion:
@@ -133,9 +133,7 @@ class Rheonomic(DerivedJoint):
 
     def _drive(self) -> _Drive:
         if self.t is None:
-            raise ValueError(
-                "a rheonomic joint depends on time; use model.at(t), the model at the time t"
-            )
+            raise ValueError("a rheonomic joint depends on time; use model.evaluate_at(t)")
         if len(here := np.atleast_1d(self.motion(self.t))) != self.drive.nq:
             raise ValueError(
                 "the motion of a rheonomic joint must have one value per position variable of its "
@@ -187,7 +185,7 @@ class StringConstraint:
         """True if the length is a function of time."""
         return callable(self.length)
 
-    def at(self, t: Any) -> "StringConstraint":
+    def evaluate_at(self, t: Any) -> "StringConstraint":
         """Return the constraint, evaluated at the time t [s]."""
         return replace(self, t=t) if self.rheonomic else self
 
@@ -201,8 +199,7 @@ class StringConstraint:
             return GivenMotion(self.length, 0.0, 0.0)
         if self.t is None:
             raise ValueError(
-                f"string '{self.name}' has a time-dependent length; use model.at(t), the model at "
-                "the time t"
+                f"string '{self.name}' has a time-dependent length; use model.evaluate_at(t)"
             )
         return GivenMotion(*(value[0] for value in given_motion(self.length, self.t)))
 
