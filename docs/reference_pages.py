@@ -20,8 +20,7 @@ from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cli.app import APP
 from rigidblocks.fmi import docstring_html
-from rigidblocks.fmi.documentation import ports_and_run
-from rigidblocks.fmi.reference_run import ReferenceRun
+from rigidblocks.fmi.documentation import ReferenceRun, ports_and_run
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.robot_description.schema_coverage import (
     IGNORED,

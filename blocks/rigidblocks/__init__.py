@@ -41,9 +41,13 @@ if TYPE_CHECKING:
     from rigidblocks.fmi.ssp.load import load_system
     from rigidblocks.fmi.ssp.save import save_system
     from rigidblocks.hil.build_runner import build_runner
-    from rigidblocks.kernels.autodiff_functions import jax_function, torch_function
-    from rigidblocks.kernels.casadi_functions import casadi_function, export_acados
     from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, derivatives
+    from rigidblocks.kernels.framework_functions import (
+        casadi_function,
+        export_acados,
+        jax_function,
+        torch_function,
+    )
     from rigidblocks.library import (
         ClosedLoopPlant,
         FloatingBasePlant,
@@ -170,8 +174,7 @@ _NAMES = {
     "robot_description.json_file": "save_model",
     "robot_description.load": "load_model",
     "robot.joints": "Fixed LoopJoint Prismatic Revolute SixDoF Spherical",
-    "kernels.autodiff_functions": "jax_function torch_function",
-    "kernels.casadi_functions": "casadi_function export_acados",
+    "kernels.framework_functions": "casadi_function export_acados jax_function torch_function",
     "kernels.compiled_dynamics": "compiled_dynamics derivatives",
     "contact": "BouncingBall ContactPlant GroundContact RigidContactPlant SoftContactPlant World",
     "library": (

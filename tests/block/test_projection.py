@@ -17,7 +17,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import StepError, initialize
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator

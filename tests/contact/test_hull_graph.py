@@ -8,8 +8,8 @@ import pytest
 from rigidblocks import World
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.contact import Plane
-from rigidblocks.contact.hull_graph import hull_graph, hull_triangles
 from rigidblocks.contact.shape_distance import contact_points, proximity
+from rigidblocks.contact.shape_tables import hull_graph, hull_triangles
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.robot.shapes import Box, ConvexHull
 from rigidblocks.spatial.spatial import RigidInertia, Transform, identity

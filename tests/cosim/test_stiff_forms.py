@@ -19,8 +19,8 @@ from rigidblocks.block.integrators import INTEGRATORS, RK4, ROS2
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.system import System
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.native_fmu import RUNTIMES, fmu_sources, native_fmu
-from rigidblocks.fmi.python_fmu import python_fmu
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.kernels.model_header import model_header

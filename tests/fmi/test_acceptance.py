@@ -12,7 +12,7 @@ from any_models import DAHLQUIST, any_fmu
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
 from rigidblocks.cli import main
 from rigidblocks.cosim.graph.fmu_file import FmuError
-from rigidblocks.fmi.acceptance_report import acceptance
+from rigidblocks.fmi.fmu_checks import acceptance
 
 pytestmark = pytest.mark.slow
 
@@ -96,7 +96,7 @@ def test_acceptance_report_names_a_missing_c_compiler(tmp_path, monkeypatch):
     def refused(path):
         raise FmuError(f"'{path}' has sources, and no C compiler was found")
 
-    monkeypatch.setattr("rigidblocks.fmi.acceptance_report.check_compiler", refused)
+    monkeypatch.setattr("rigidblocks.fmi.fmu_checks.check_compiler", refused)
     sheet = {entry.subject: entry for entry in acceptance(path)}
     assert sheet["run"].text == f"not run: '{path}' has sources, and no C compiler was found"
     assert "operations" in sheet

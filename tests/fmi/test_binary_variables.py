@@ -12,7 +12,7 @@ from numpy.testing import assert_array_equal
 
 from fmu_blocks import SampledMean
 from rigidblocks import System, export_fmu, prepare, simulate
-from rigidblocks.fmi.feature_profiles import profile_matrix
+from rigidblocks.fmi.fmu_checks import profile_matrix
 
 pytestmark = pytest.mark.slow
 DT = 0.01

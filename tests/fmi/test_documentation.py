@@ -32,8 +32,14 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.contact import BouncingBall
 from rigidblocks.fmi.docstring_html import formulas, html_paragraphs
-from rigidblocks.fmi.documentation import documentation_content, names, page, prose
-from rigidblocks.fmi.reference_run import ReferenceRun, round_to_largest
+from rigidblocks.fmi.documentation import (
+    ReferenceRun,
+    documentation_content,
+    names,
+    page,
+    prose,
+    round_to_largest,
+)
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import Constant, Frame, FrameKinematics, Gain
 from runaway import Runaway

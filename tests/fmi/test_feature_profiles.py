@@ -7,7 +7,7 @@ import pytest
 from fmu_blocks import BLOCKS
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.fmi.feature_profiles import (
+from rigidblocks.fmi.fmu_checks import (
     FEATURES,
     PROFILES,
     matrix_lines,

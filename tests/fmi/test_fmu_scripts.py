@@ -8,7 +8,7 @@ import pytest
 
 from block_runs import assert_same, begun, go_on, random_inputs, reference_run
 from hosts import instantiated, references, start
-from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.script import slave_of
 
 

@@ -21,8 +21,7 @@ from model_exchange_host import FixedStepHost
 from rigidblocks import library
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.fmi.export import export_fmu
-from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.export import export_fmu, python_fmu
 from rigidblocks.fmi.script import slave_of
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from signal_blocks import SIGNALS

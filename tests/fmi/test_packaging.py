@@ -23,8 +23,8 @@ from numpy.testing import assert_allclose
 
 from planar2ctrl import parts, wired
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, simulate
+from rigidblocks.fmi.documentation import FOLDER
 from rigidblocks.fmi.model_description import Metadata
-from rigidblocks.fmi.reference_run import FOLDER
 from rigidblocks.fmi.terminals_and_icons import SIZE, icon, terminals
 
 FORMS_AGREE = 1e-12  # a Python FMU runs the same kernel as the block without an FMU

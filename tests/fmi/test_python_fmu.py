@@ -22,7 +22,7 @@ from hosts import instantiated, references, run_in_ecos, run_in_fmpy, run_in_lib
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.script import slave_of
 from rigidblocks.fmi.slave import KERNEL, BlockSlave
 from rigidblocks.fmi.variables import Variables

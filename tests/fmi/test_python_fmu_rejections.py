@@ -12,7 +12,7 @@ from fmpy.fmi1 import FMICallException
 from hosts import instantiated, references, start
 from rigidblocks.block.block import Block, Port
 from rigidblocks.fmi.archive import write_archive
-from rigidblocks.fmi.python_fmu import python_fmu
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.slave import KERNEL, BlockSlave
 
 FMUS = Path(__file__).parents[2] / "fmus"

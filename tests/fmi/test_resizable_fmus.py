@@ -22,7 +22,7 @@ from rigidblocks import (
     save_system,
     simulate,
 )
-from rigidblocks.fmi.feature_profiles import profile_matrix
+from rigidblocks.fmi.fmu_checks import profile_matrix
 from rigidblocks.library import Delay, Gain, LowPass, Saturation, Sum, UnitDelay
 
 pytestmark = pytest.mark.slow

@@ -16,7 +16,7 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
 from rigidblocks.cosim.graph.fmu_file import read_description
 from rigidblocks.cosim.simulate import SimulationError
-from rigidblocks.fmi.feature_profiles import profile_matrix
+from rigidblocks.fmi.fmu_checks import profile_matrix
 
 pytestmark = pytest.mark.slow
 INTERVAL = 1e-3

@@ -16,8 +16,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from rigidblocks import PDController, PythonBlock, System, grid, sweep
 from rigidblocks.block.block import Port
 from rigidblocks.cli import main
+from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.native_fmu import native_fmu
-from rigidblocks.fmi.python_fmu import python_fmu
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.robots import planar2
 

@@ -5,11 +5,11 @@ import warnings
 from collections.abc import Sequence
 from typing import TextIO
 
-from rigidblocks.cli import fmu, hil, inspect, run, view
+from rigidblocks.cli import fmu, inspect, run
 from rigidblocks.cli.app import APP
 from rigidblocks.common.format_error import FormatError
 
-__all__ = ["fmu", "hil", "inspect", "main", "run", "view"]
+__all__ = ["fmu", "inspect", "main", "run"]
 
 _INPUT = (
     ValueError,

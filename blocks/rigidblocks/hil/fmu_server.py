@@ -13,7 +13,7 @@ from multiprocessing import AuthenticationError
 from multiprocessing.connection import Connection, answer_challenge, deliver_challenge
 from pathlib import Path
 
-from rigidblocks.cosim.fmu_import.fmu_worker import Service
+from rigidblocks.cosim.fmu_import.remote_instance import Service
 from rigidblocks.cosim.graph.ipc_messages import Channel
 from rigidblocks.cosim.graph.remote_fmu import key_in, set_socket_options
 from rigidblocks.cosim.signal_handling import exit_with_parent
