@@ -127,8 +127,8 @@ def _tables(
     """Yield the C tables of body parameters, parents, body types and indices of variables.
 
     The names of the tables begin with `prefix`. `place` contains the type index of each body, and
-    `patterns` the pattern of each type (`body_types`). The table of body parameters contains the
-    parameters that are NaN in the pattern of the body type.
+    `patterns` the pattern of each type (`body_types`). The table of body parameters omits the
+    parameters that are constant in the pattern.
     """
     open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]

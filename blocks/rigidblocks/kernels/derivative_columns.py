@@ -41,10 +41,10 @@ Results = tuple[Any, ...]
 
 
 def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
-    """Return the pose, motion subspace and inertia of body i in base coordinates.
+    """Return the pose X0, motion subspace and inertia of body i, in base coordinates.
 
-    This is a step of the outward pass. The poses X0 of the body and X0_p of the parent are
-    transforms from base to body coordinates.
+    X0 and the pose X0_p of the parent are transforms from base to body coordinates. This function
+    is a step of the outward pass.
     """
     XJ, S, _, _ = model.joint[i].jcalc(q, np.zeros(model.joint[i].nv))
     X0 = body_transform(model, i, XJ, q) @ X0_p
@@ -52,21 +52,28 @@ def place_body(model: Model, i: int, q: Array, X0_p: Transform) -> Results:
 
 
 def accumulate_inertia(model: Model, i: int, S: Array, I: RigidInertia) -> Results:
-    """Return the product I^c S for joint i, and the composite inertia I^c outboard of the joint.
+    """Return the product I S for joint i, and the composite inertia I of the subtree of body i.
 
-    The inward pass adds I^c to the composite inertia of the parent.
+    S is the motion subspace of joint i. This function is a step of the inward pass, which adds I to
+    the composite inertia of the parent.
     """
     del model, i
     return I @ S, I
 
 
 class Moving(NamedTuple):
-    """Motion of body i in base coordinates, with the inertia and velocity-product terms.
+    """Motion of body i in base coordinates, with its inertia and velocity-product terms.
 
-    X0 is the transform from base to body coordinates, and S is the motion subspace. With the
-    velocity v_p of the parent, `swept` is v_p x S. v is the velocity, c the velocity-product
-    acceleration relative to the parent, and I0 the inertia. B1 and the linear momentum P define the
-    velocity-product matrix B. `Bv` is the force B v (`coriolis`).
+    Attributes:
+        X0: Transform from base to body coordinates.
+        S: Motion subspace (6, nv) of the joint.
+        swept: Product v_p x S (6, nv), with the velocity v_p of the parent.
+        v: Velocity (6,).
+        c: Velocity-product acceleration (6,) relative to the parent.
+        I0: Inertia.
+        B1: Angular part (3, 3) of the velocity-product matrix B (`coriolis`).
+        P: Linear momentum (3,).
+        Bv: Velocity-product force B v (6,).
     """
 
     X0: Transform
@@ -103,8 +110,8 @@ def static_body_force(
 ) -> Results:
     """Return the results of `body_motion`, and the acceleration and force of body i at qdd = 0.
 
-    This is a step of the outward pass. X0_p, v_p and a_p are the pose, velocity and acceleration of
-    the parent.
+    X0_p, v_p and a_p are the pose, velocity and acceleration of the parent. This function is a step
+    of the outward pass.
     """
     body = body_motion(model, i, q, qd, X0_p, v_p)
     a = a_p + body.c
@@ -114,11 +121,11 @@ def static_body_force(
 def propagate_bias_force(
     model: Model, i: int, S: Array, I: RigidInertia, B1: Array, P: Array, f: Array
 ) -> Results:
-    """Return the force of joint i, its covectors R, and the sums over the subtree of body i.
+    """Return the force of joint i, its covectors R (`_covectors`), and the sums over its subtree.
 
-    This is a step of the inward pass. `_covectors` defines R. The sums are the composite inertia
-    I^c, the terms B1 and P of B^c, and the force f. The inward pass adds them to the sums of the
-    parent.
+    The sums are the composite inertia I, the terms B1 and P of the velocity-product matrix
+    (`coriolis`), and the force f. S is the motion subspace of the joint. This function is a step of
+    the inward pass, which adds the sums to the sums of the parent.
     """
     del model, i
     return S.T @ f, _covectors(I, B1, P, S), I, B1, P, f
@@ -140,11 +147,12 @@ def propagate_acceleration(
     v_p: Array,
     a_p: Array,
 ) -> Results:
-    """Return the acceleration and force of body i, and the derivatives of the motion of body i.
+    """Return the acceleration and force of body i, and the derivatives of its motion.
 
-    This is a step of the outward pass. The derivatives are the columns X = [2 dw; da] for q and qd,
-    dS/dq, and the linear component of the velocity change dv due to a change of q. v_p and a_p are
-    the velocity and acceleration of the parent. The other arguments are fields of `Moving`.
+    A change of q or qd changes the body velocity by dv = [dw; dvO] and the acceleration by da + dv
+    x v. The derivatives are the columns [2 dw; da] for q and then for qd, dS/dq, and the columns
+    dvO for q. v_p and a_p are the velocity and acceleration of the parent. The other arguments are
+    fields of `Moving`. This function is a step of the outward pass.
     """
     dvJ, daJ, dcJ, dS = (
         _transform_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd)
@@ -167,16 +175,19 @@ def propagate_force_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Return the force of joint i, its derivative columns, and the force on the subtree of body i.
+    """Return the joint force, its derivative columns G, and the force f on the subtree of body i.
 
-    This is a step of the inward pass. A change of variable j changes the force on the bodies that j
-    supports by F = I^c da + 2 B^c dv. If j supports joint i, dtau_i = S_i . F = R_i . X_j with R =
-    [B^T S; I^c S] and X = [2 dw; da]. If i supports j, dtau_i = S_i . G_j. For qd, G = F. For q, G
-    = F + S_j x* f^c, because the change of q rotates the force with the bodies.
+        G_qd = I da + 2 B dv,    G_q = I da + 2 B dv + S x* f
+
+    A change of a variable of joint i changes the force on the subtree by a column of G. A joint k
+    that supports joint i then has the force derivative S_k . G. The term S x* f exists because a
+    change of q rotates the force with the bodies. I is the composite inertia, and B1 and P define
+    the velocity-product matrix B of the subtree (`coriolis`). X contains the columns [2 dw; da] of
+    `propagate_acceleration`.
 
     Returns:
         The joint force (nv,), the columns G for q and qd, the term f . dS/dq of the joint force
-        derivative, and the force on the subtree, which the pass adds to the parent.
+        derivative, and the force f, which the inward pass adds to the parent.
     """
     nv = model.joint[i].nv
     by_q = _force(I, B1, P, X[:9]) + cross_force(S, f)
@@ -222,10 +233,11 @@ def _transform_to_base(X: Transform, m: Array) -> Array:
 def coriolis(I: RigidInertia, v: Array) -> Array:
     """Return B1 (3, 3) of the velocity-product matrix B of a body with the velocity v = [w; vO].
 
-        B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p],  p = the linear momentum
+        B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p]
         B1   = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T
 
-    The force on the body is I a + B v. I has the first moment of mass h.
+    dv = [dw; dvO] is a change of v, p is the linear momentum, and h the first moment of mass of I.
+    The force on a body with the acceleration a is I a + B v.
     """
     w, vO = v[:3], v[3:]
     one = np.eye(3)
@@ -234,13 +246,13 @@ def coriolis(I: RigidInertia, v: Array) -> Array:
 
 
 def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
-    """Return the derivative of the force on a subtree, dF = I^c da + 2 B^c dv (6, nv).
+    """Return the change of the force on a subtree, I da + 2 B dv (6, nv).
 
-        B^c dv = [B1 dw; dw x P]
+        B dv = [B1 dw; dw x P]
 
-    I is the composite inertia I^c, and P (3,) is the linear momentum of the subtree. B1 (3, 3) is
-    the sum of `coriolis` over the bodies. X = [2 dw; da] (9, nv) contains the changes of motion;
-    dw is the angular component of dv.
+    X = [2 dw; da] (9, nv) contains the changes of motion; dw is the angular component of dv. The
+    composite inertia I, B1 (3, 3) of `coriolis` and the linear momentum P (3,) are sums over the
+    bodies of the subtree.
     """
     dw, da = X[:3], X[3:]
     F: Array = I @ da + np.concatenate([B1 @ dw, cross(dw, P)])
@@ -248,11 +260,12 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 
 
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
-    """Return the covectors R = [B^T S; I^c S] (9, nv) of a joint.
+    """Return the covectors R = [B^T S; I S] (9, nv) of a joint.
 
-    R . X is the change of the joint force due to a change of motion X = [2 dw; da]. R contains only
-    the rows of B^T S that multiply dw. I is the composite inertia I^c, S the motion subspace, and P
-    (3,) the linear momentum. B1 (3, 3) is the angular part of B^c: B^c dv = [B1 dw; dw x P].
+    R . X is the change of the joint force due to a change of motion X = [2 dw; da]. I is the
+    composite inertia, and S (6, nv) the motion subspace. The velocity-product matrix B of the
+    subtree has the terms B1 (3, 3) and P (3,): B dv = [B1 dw; dw x P]. R omits the rows of B^T S
+    that do not multiply dw.
     """
     return np.vstack([B1.T @ S[:3] + cross(P, S[3:]), I @ S])
 
@@ -260,11 +273,11 @@ def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
 def _joint_changes(
     joint: Joint, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return derivatives of the joint velocity and joint acceleration, in F_s coordinates.
+    """Return derivatives of the joint velocity vJ and the joint acceleration S qdd + cJ.
 
     The results are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S, each (6, nv), and dS/dq (6, nv
-    nv). The columns of dS/dq are ordered by column of S, then by variable. If S is constant, all
-    derivatives are exact zeros.
+    nv), in the coordinates of the successor frame. The columns of dS/dq are ordered by column of S,
+    then by variable. If S is constant, all derivatives are exact zeros.
     """
     nv = joint.nv
     dq, dqd = ca.SX.sym("dq", nv), ca.SX.sym("dqd", nv)
@@ -283,9 +296,10 @@ def traced_elements(symbol: ca.SX) -> Array:
 
 
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
-    """Return the derivatives of `values` with respect to `symbol`, evaluated at `symbol` = 0.
+    """Return the derivatives of `values` with respect to `symbol`, at zero symbols.
 
-    `other_symbol` is also zero. The last index of the result is the element index of `symbol`.
+    `other_symbol` is a further symbol in `values`, which is also set to zero. The last index of the
+    result is the element index of `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -404,8 +418,7 @@ def propagate_acceleration_with_dv(
 ) -> Results:
     """Return the results of `propagate_given_acceleration`, and the linear component of v_p x S.
 
-    v_p x S is the change dv of the body velocity due to a change of q, if S of the joint is
-    constant.
+    If S of the joint is constant, v_p x S is the change of the body velocity due to a change of q.
     """
     dv = body_motion(model, i, q, qd, X0_p, v_p).swept
     return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
@@ -460,21 +473,17 @@ def _second_derivative_terms(
 ) -> Results:
     """Return the terms Z / 2, M and N of second derivatives, with one column per joint variable.
 
-    S of the joint must be constant. A variable d outward of k does not change the column of k. It
-    changes I^c and B^c of the bodies that d supports (Singh, Russell and Wensing 2022). A change
-    of qd changes B^c by B(I, S), the matrix N. A change of q rotates I^c and B^c with the bodies,
-    and B^c is linear in the velocities:
+        dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)        for q
+        dI = 0,                 dB = B(I, S)                          for qd
 
-        dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
+    A change of a joint variable changes the composite inertia I and the velocity-product matrix B
+    of the subtree by dI and dB. M contains [dB dI] for q, and N contains dB for qd. Z is the matrix
+    in B(I, dv)^T S = Z dw + dvO x l, with I S = [n; l]. B(I, v) is the velocity-product matrix of
+    the inertia I at the velocity v (`coriolis`), and dv = [dw; dvO] is the velocity change due to a
+    change of q (Singh, Russell and Wensing 2022).
 
-    Therefore d(F_k) = M_d X_k. M has the form of [B I], and X = [2 dw; da] does not change. A
-    variable j inward of a force changes its covector R = [B^T S; I^c S] by
-
-        dR = [w_j x B^T S + B(I, dv_j)^T S; S_j x* I^c S],    B(I, dv)^T S = Z dw + dvO x l
-
-    Here I^c S = [n; l], and Z is the matrix of the angular component. B1 (3, 3) is the angular part
-    of B^c, P (3,) the linear momentum of the subtree, and V the linear component of the velocity
-    change dv due to a change of q.
+    B1 (3, 3) and the linear momentum P (3,) define B. X contains the columns [2 dw; da], and V the
+    columns dvO for q. S of the joint must be constant.
     """
     dv = np.vstack([0.5 * X[:3], V])
     Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]
@@ -484,10 +493,10 @@ def _second_derivative_terms(
 
 
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
-    """Return Z (3, 3), the factor of dw in the angular part of B(I, dv)^T S, for dv = [dw; dvO].
+    """Return the matrix Z (3, 3) in B(I, dv)^T S = Z dw + dvO x l, the angular part.
 
-    This angular part is Z dw + dvO x l. B(I, dv) is the velocity-product matrix of the inertia I at
-    the velocity dv (`coriolis`), and l is the linear part of the momentum I S.
+    B(I, dv) is the velocity-product matrix of the inertia I at the velocity dv = [dw; dvO]
+    (`coriolis`), and l is the linear part of the momentum I S.
     """
     w, sO = S[:3], S[3:]
     one = np.eye(3)
@@ -524,9 +533,9 @@ _TEXT = "algorithms/second_derivatives.h"
 def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
     """Return the inward pass of an algorithm for second derivatives.
 
-    The pass calls `step` for each body. The results of the pass are the results of the pass
-    `first`, followed by Z, M and N (`_second_derivative_terms`). `after` is the C statement that
-    follows the pass.
+    The pass calls the function `step` for each body. Its results are the results of the pass
+    `first`, followed by Z, M and N (`_second_derivative_terms`). `after` is the C statement after
+    the pass.
     """
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 

@@ -37,15 +37,18 @@ from rigidblocks.tracing.trace import (
 class Events:
     """Event indicators of a block, and graphs of its functions with held branches.
 
-    In a graph with held branches, an additional input selects the branch of each piecewise
-    function, instead of the sign of the margin. This input, the side, is 1 or -1. The inputs of the
+    Normally, the sign of a margin selects the branch of a piecewise function. In a graph with held
+    branches, an additional input selects the branch: the side, which is 1 or -1. The inputs of the
     graphs are the memory vector and one side per indicator.
 
-    The first indicators are the margins of the piecewise functions in the state derivatives and
-    outputs (`spatial.scalar.piecewise`). The other indicators are the values of
-    `Block.switching_functions` that differ from these margins and are not constant. `flow` is the
-    graph of the state derivatives, outputs and margins. If `flow` is None, the class traces the
-    functions of `evaluator`.
+    The first indicators are the margins of the piecewise functions (`spatial.scalar.piecewise`) in
+    the state derivatives and outputs. The other indicators are the values of
+    `Block.switching_functions` that are not constant and differ from these margins.
+
+    Attributes:
+        evaluator: Evaluator of the block functions.
+        flow: Graph of the state derivatives, outputs and margins; None to trace the functions of
+            `evaluator`.
     """
 
     evaluator: Evaluator
@@ -61,7 +64,7 @@ class Events:
     def count(self) -> int:
         """Number of event indicators.
 
-        A block with a C stage has one event indicator per switching function.
+        A `StagedBlock` has one event indicator per switching function.
         """
         if self.staged:
             return self.evaluator.switching_count
@@ -69,7 +72,7 @@ class Events:
 
     @property
     def staged(self) -> bool:
-        """True if the block has a C stage, whose branches cannot be held."""
+        """True for a `StagedBlock`, because the branches of its C function cannot be held."""
         return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
@@ -91,7 +94,7 @@ class Events:
     def _margins_read(self) -> Array:
         """Boolean matrix: element [i, j] is True if margin i depends on memory element j.
 
-        Each output of the C stage is assumed to depend on all inputs of the stage.
+        The outputs of the C function of a `StagedBlock` count as dependent on all its inputs.
         """
         memory = self.evaluator.memory
         assert isinstance(memory.block, StagedBlock)
@@ -116,7 +119,7 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """Symbols of the sides; there may be more symbols than event indicators."""
+        """Symbols of the sides, at least one per event indicator."""
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
@@ -223,7 +226,7 @@ static inline void indicators(const double *in, double *out)
 
 
 def _staged_functions(events: Events) -> str:
-    """Return the C functions of the event indicators of a block with a C stage.
+    """Return the C functions of the event indicators of a `StagedBlock`.
 
     The event indicators are the switching functions of the block.
     """
@@ -281,7 +284,7 @@ def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Cho
 
 
 def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """Yield the distinct margins, except the first n and constant margins."""
+    """Yield the distinct margins that are not constant, without the first n margins."""
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
@@ -358,7 +361,7 @@ class Tangents:
 
     @property
     def staged(self) -> bool:
-        """True if the block has a C stage; its derivatives are then central differences."""
+        """True for a `StagedBlock`, whose derivatives are central differences."""
         return isinstance(self.events.evaluator.memory.block, StagedBlock)
 
     @cached_property
@@ -454,8 +457,8 @@ def _range(place: slice) -> range:
 def tangent_header(tangents: Tangents, order: int) -> str:
     """Return the C header tangent.h, which computes the directional derivatives of a block.
 
-    `order` is the highest order of the output derivatives. The code of a block with a C stage uses
-    central differences.
+    `order` is the highest order of the output derivatives. The code of a `StagedBlock` uses central
+    differences.
     """
     events = tangents.events
     memory = events.evaluator.memory

@@ -195,9 +195,14 @@ def _string_between(
 class _Expressions(NamedTuple):
     """Expressions of the nonzero constraint rows as functions of the states of n ends.
 
-    `force` (6 n,) contains the constraint forces K^T lam on the ends. k (nc,) and `force` also
-    depend on `change`, the infinitesimal changes of the ends. K (nc, 6 n) is evaluated at zero
-    change. `still` contains k and the position errors at zero change.
+    Attributes:
+        states: States of the ends that are not the base: pose, velocity and acceleration.
+        change: Infinitesimal changes (18 n,) of the ends.
+        lam: Multipliers (nc,).
+        still: k and the position errors at zero change.
+        K: Matrix (nc, 6 n) of the constraint K qdd = k at zero change.
+        k: Right-hand side (nc,), which depends on `change`.
+        force: Constraint forces K^T lam (6 n,) on the ends, which depend on `change`.
     """
 
     states: ca.SX
@@ -211,7 +216,7 @@ class _Expressions(NamedTuple):
     def derivative_by(self, values: ca.SX, e: int, size: int) -> ca.SX:
         """Return the derivatives of `values` with respect to the change of end e, at zero change.
 
-        The result contains only the derivatives for the first `size` elements of the change.
+        Only the first `size` elements of the change of this end are used.
         """
         one = self.change[CHANGES * e : CHANGES * e + size]
         zero = ca.SX.zeros(self.change.numel())
@@ -219,10 +224,13 @@ class _Expressions(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """Terms of a constraint at one end.
+    """Terms of a constraint K qdd = k at one end.
 
-    `rows` is -K^T, and `change` is the transposed Jacobian of k with respect to the change of the
-    end. `force` is the constraint force on the end.
+    Attributes:
+        end: Index of the end.
+        rows: Matrix -K^T of this end.
+        change: Transposed Jacobian of k with respect to the change of this end.
+        force: Constraint force K^T lam on this end.
     """
 
     end: int
@@ -234,13 +242,14 @@ class _Part(NamedTuple):
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], nonzero: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
-    """Return the graphs loop_rows and loop_changes, and the pairs of ends with a force derivative.
+    """Return the graphs `loop_rows` and `loop_changes`, and the pairs of ends in `loop_changes`.
 
-    `free` is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the
-    nonzero rows of K. loop_rows computes -K, k and delta from the states of the ends. loop_changes
-    has these states and lam as inputs. It computes the derivatives of k and the forces K^T lam on
-    the ends. For each pair of ends, it computes the derivatives of the force on one end with
-    respect to the pose of the other end.
+    `loop_rows` computes -K, k and the position errors from the states of the ends. `loop_changes`
+    has the multipliers lam as further inputs. It computes the derivatives of k, the forces K^T lam
+    on the ends, and the derivatives of these forces with respect to the poses of the ends. The
+    pairs (end of the force, end of the pose) list the force derivatives that are not zero. `free`
+    is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the nonzero
+    rows of K.
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
@@ -288,8 +297,8 @@ def _expressions(free: SimpleNamespace, ends: list[_End], nonzero: list[int]) ->
     )  # fmt: skip
 
 
-def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the columns of K for each end of a constraint, as one matrix per end.
+def _columns_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
+    """Return the columns of K that belong to each end of a constraint, as one matrix per end.
 
     `group` contains the indices of the ends of the constraint, and `rows` the rows of K.
     """
@@ -299,9 +308,9 @@ def _rows_of_ends(expressions: _Expressions, group: _Group, rows: range) -> list
 
 
 def _end_forces(expressions: _Expressions, group: _Group, rows: range) -> list[ca.SX]:
-    """Return the force K^T lam on each end of a constraint; arguments as in `_rows_of_ends`."""
+    """Return the force K^T lam on each end of a constraint; arguments as in `_columns_of_ends`."""
     lam = expressions.lam[rows.start : rows.stop]
-    return [ca.mtimes(K.T, lam) for K in _rows_of_ends(expressions, group, rows)]
+    return [ca.mtimes(K.T, lam) for K in _columns_of_ends(expressions, group, rows)]
 
 
 def _terms_at_ends(
@@ -309,20 +318,20 @@ def _terms_at_ends(
 ) -> list[_Part]:
     """Return the terms of a constraint (`_Part`) at each of its ends.
 
-    `forces` are the constraint forces on the ends. The other arguments are as in `_rows_of_ends`.
+    `forces` are the constraint forces on the ends; other arguments as in `_columns_of_ends`.
     """
     k = expressions.k[rows.start : rows.stop]
     changes = _append_balancing_part([expressions.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
         _Part(e, -K.T, change.T, force)
         for e, K, change, force in zip(
-            group, _rows_of_ends(expressions, group, rows), changes, forces, strict=True
+            group, _columns_of_ends(expressions, group, rows), changes, forces, strict=True
         )
     ]
 
 
 def _pose_derivatives(expressions: _Expressions, group: _Group) -> dict[tuple[int, int], ca.SX]:
-    """Return the derivatives (6, 6) of the force on each end w.r.t. the poses of the other ends.
+    """Return the derivatives (6, 6) of the force on an end with respect to the pose of another end.
 
     `group` contains the indices of the ends of a constraint. The keys are the pairs (end of the
     force, end of the pose). Pairs with the force on the last end are omitted.
@@ -336,7 +345,7 @@ def _pose_derivatives(expressions: _Expressions, group: _Group) -> dict[tuple[in
 
 
 def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
-    """Append the expression of the last end, the negative sum of the other expressions.
+    """Append the negative sum of expressions, which is the expression of the last end.
 
     The expressions of all ends of a constraint add up to zero, because an equal change of all ends
     has no effect on the constraint.
@@ -347,15 +356,13 @@ def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
 def _end_cross_derivative(
     group: _Group, P: dict[tuple[int, int], ca.SX], forces_on_ends: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
-    """Return the negative derivatives (6, 6) of the forces on the ends w.r.t. the end poses.
+    """Return the negative derivatives (6, 6) of the forces on the ends with respect to the end
+    poses.
 
-    The keys are the pairs (end of the force, end of the pose). P contains the results of
-    `_pose_derivatives`, and `forces_on_ends` the forces on the ends. The result excludes the
-    rotation of a force with the end on which the force acts.
-
-    If all ends have the same displacement xi, every force f changes by xi x* f. Therefore the
-    derivative of the force on an end w.r.t. the pose of this end is xi x* f minus the sum of the
-    derivatives w.r.t. the poses of all other ends.
+    The keys are the pairs (end of the force, end of the pose). P contains the derivatives for
+    different ends (`_pose_derivatives`). The other derivatives follow from a condition: an equal
+    displacement xi of all ends changes every force f by xi x* f. The result for equal ends excludes
+    the rotation of the force with its end.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
@@ -378,9 +385,9 @@ def _force_cross_matrix(f: ca.SX) -> ca.SX:
 def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
     """Return the loop constraints K, k and delta as functions of the states of all ends.
 
-    The ends are free bodies of the model `free`. `states` (24,) contains pose, velocity and
-    acceleration of each end, and `changes` (18,) the infinitesimal change of each end. K refers to
-    velocities in base coordinates. k is evaluated at the accelerations of the ends.
+    The ends are free bodies of the model `free`. Each row of `states` (24,) contains the pose,
+    velocity and acceleration of an end, and each row of `changes` (18,) its infinitesimal change. K
+    refers to end velocities in base coordinates, and k to the accelerations in `states`.
     """
     one, nothing = np.eye(6), np.zeros(6)
     bodies = [_perturbed_end(*both) for both in zip(states, changes, strict=True)]

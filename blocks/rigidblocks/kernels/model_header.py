@@ -269,7 +269,7 @@ def model_header(
 def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | None) -> int:
     """Return an upper bound [bytes] of the memory that the arrays of a step need at the same time.
 
-    `loops` contains the stages of a plant with many bodies, or is None.
+    `loops` are the C loops of a plant with many bodies, or None.
     """
     memory, block = evaluator.memory, evaluator.memory.block
     nx = memory.x.stop - memory.x.start
@@ -314,7 +314,7 @@ def _written_text(memory: Memory) -> Iterator[str]:
 
 
 def _staged_text(evaluator: TracedEvaluator, names: Sequence[str]) -> Iterator[str]:
-    """Yield the functions of a block with a C stage in C; each calls the stage, then a graph.
+    """Yield the C functions of a `StagedBlock`; each calls its C stage, and then a traced function.
 
     `names` lists the functions of the block.
     """
@@ -371,10 +371,9 @@ def memory_names(memory: Memory) -> tuple[str, ...]:
 
 
 def _element_names(memory: Memory, function: str) -> dict[str, str]:
-    """Return the names of the inputs and outputs of a C function by C expression.
+    """Map C expressions such as in[0] and out[0] to the names of memory elements.
 
-    The C expressions are in[0], in[1], ... and out[0], out[1], ... The C function implements the
-    block function `function`.
+    The expressions are the inputs and outputs of the C function for the block function `function`.
     """
     elements = memory_names(memory)
     x, z, y = elements[memory.x], elements[memory.z], elements[memory.y]
@@ -398,7 +397,7 @@ def _element_names(memory: Memory, function: str) -> dict[str, str]:
 
 
 def named_elements(array: str, names: Iterable[str]) -> dict[str, str]:
-    """Return `names` by the C expressions array[0], array[1], ..."""
+    """Map the C expressions array[0], array[1], ... to `names`."""
     return {f"{array}[{k}]": name for k, name in enumerate(names)}
 
 
@@ -445,7 +444,7 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
-    """Yield the C constants of an explicit Butcher tableau, and of the tableau for position states.
+    """Yield the C constants of the two tableaux of an explicit method: positions and other states.
 
     RB_POSITION is 1 for each continuous state that is a position, and 0 for other states.
     """
@@ -477,7 +476,7 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
 
 
 def _method_costs(n: int) -> Iterable[str]:
-    """Yield the C constants of the computing costs for the choice of an implicit method.
+    """Yield the C constants of the computing costs that select one of two implicit methods.
 
     `n` is the number of continuous states.
     """

@@ -41,14 +41,23 @@ from rigidblocks.tracing.trace import Traced, operation_count
 class Pass:
     """Pass of an algorithm over the bodies: a step function and the names of the results.
 
-    `step` is a function of (model, i, ...). The names of the further arguments determine their
-    values. q, qd, qdd and tau are the variables of joint i, and `gravity` is an input for all
-    bodies. A name with the suffix `_p` is a value of the parent. Any other name is a value of body
-    i. The pass adds a result with the suffix `_p` to the value of the parent, and discards a result
+    The step function has the arguments (model, i, ...). The names of the further arguments
+    determine their values:
+
+    - q, qd, qdd and tau are the variables of joint i.
+    - `gravity` is an input for all bodies.
+    - A name with the suffix `_p` is a value of the parent.
+    - Any other name is a value of body i.
+
+    The pass adds a result with the suffix `_p` to the value of the parent, and discards a result
     with an empty name. The results qdd and tau are the output of the algorithm.
 
-    `after` is a C statement that follows the pass. In this statement, {cells} is the number of
-    values per body in the array `cells`, and {f} is the index of the body force among these values.
+    Attributes:
+        step: Step function for one body.
+        results: Names of the results of `step`.
+        outward: True for a pass from the base outward, False for an inward pass.
+        after: C statement after the pass. {cells} stands for the number of values per body in the
+            array `cells`, and {f} for the index of the body force among these values.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -61,13 +70,18 @@ class Pass:
 class Algorithm:
     """Recursive algorithm: its passes, inputs and output, and the values that bodies share.
 
-    If `has_gravity` is true, gravity (3,) is a further input. Otherwise, it is a constant.
-
-    `columns` contains the results that have one column per velocity variable, with the number of
-    rows of each result. The C files `texts` compute from these columns the `matrices` (nv, nv) and
-    the `tensors` (nv, nv, nv). In the result, these arrays follow the output in this order. The C
-    code has workspace for `scratch` additional matrices (nv, nv). If `in_plane` is true, all bodies
-    move parallel to z = 0. The code then stores only elements that are not constant in the plane.
+    Attributes:
+        inputs: Names of the inputs.
+        shared: Names of the values of a body that its parent or its children use.
+        passes: Passes over the bodies.
+        output: Name of the output.
+        columns: Number of rows of each result with one column per velocity variable, by name.
+        matrices: Names of the results (nv, nv) that the C files compute from the columns.
+        tensors: Names of the results (nv, nv, nv) that the C files compute from the columns.
+        texts: C files that compute the matrices and tensors.
+        scratch: Number of additional matrices (nv, nv) in the workspace.
+        in_plane: True if all bodies move parallel to z = 0; constant elements are then not stored.
+        has_gravity: True if gravity (3,) is an input, False if it is a constant.
     """
 
     inputs: tuple[str, ...]
@@ -358,7 +372,7 @@ def _map_elements(value: Any, function: Callable[[Any], Any]) -> Any:
 def _function(
     assignments: Mapping[str, ca.SX], symbols: list[ca.SX]
 ) -> tuple[ca.Function, list[ca.SX]]:
-    """Return a CasADi function that computes the assigned values, and the symbols it depends on."""
+    """Return a CasADi function of the assigned expressions, and its input symbols."""
     results = ca.cse(ca.densify(ca.vertcat(*assignments.values())))
     used = [sx for sx in symbols if ca.depends_on(results, sx)]
     return ca.Function("leaf", [ca.vertcat(*used)], [results]), used
@@ -403,7 +417,7 @@ def _parameters(joint: Any) -> dict[str, float]:
 
 
 def _kind(joint: Any) -> Any:
-    """Return the type of a joint, and those of its fields that are not real parameters."""
+    """Return the type of a joint, and its fields that are not real parameters."""
     return type(joint), tuple(
         getattr(joint, f.name) for f in fields(joint) if f.name not in _parameters(joint)
     )

@@ -162,7 +162,9 @@ class PlantLoops:
         return max(sweep.work for sweep in self._sweeps)
 
     def last_stage(self, name: str) -> Graph:
-        """Return the graph of a plant function from the memory vector and the loop results."""
+        """Return the graph that computes a plant function from the memory vector and the loop
+        results.
+        """
         memory = self.memory
 
         def function(m: Array, results: Array) -> dict[str, Array]:

@@ -135,11 +135,10 @@ class TracedEvaluator(Evaluator):
         return trace("stage_numbers", numbers, {"memory": (memory.size,)})
 
     def graph_after_stage(self, name: str, title: str | None = None) -> Graph:
-        """Return the graph of the operations of a block function after the C stage.
+        """Return the graph of a function of a `StagedBlock`, without its C stage.
 
-        The block is a `StagedBlock`. The inputs are the memory vector and the values that the C
-        stage writes. The graph has the name `title`, by default the name of the function followed
-        by _after.
+        The inputs are the memory vector and the values that the C stage computes. `title` is the
+        name of the graph, by default the name of the function followed by _after.
         """
         block, size = self.memory.block, self.memory.size
         assert isinstance(block, StagedBlock)
@@ -252,10 +251,8 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def _graph_evaluator(self) -> NumpyEvaluator | None:
-        """Evaluator of a block with adaptive inner blocks, or None for other blocks.
-
-        The sample update of such a block cannot be traced, so the evaluator runs the graphs of the
-        inner blocks.
+        """Evaluator of a block with adaptive inner blocks; None for other blocks. It runs the
+        graphs of the inner blocks, because the sample update of the whole block cannot be traced.
         """
         block = self.memory.block
         if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):
@@ -377,8 +374,8 @@ def _cached_feedthrough(
 ) -> list[Any]:
     """Return the cached dependencies of a block; without a cache entry, compute the dependencies.
 
-    `kind` is the type of the dependencies in the cache key. `read_off` is the function that
-    computes the dependencies.
+    `kind` names the type of the dependencies in the cache key. The function `read_off` computes the
+    dependencies.
     """
     key = fingerprint(kind, evaluator.memory)
     text = (_feedthroughs.get(key) or known_text(key)) if key else None
