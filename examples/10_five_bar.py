@@ -1,8 +1,8 @@
-"""A five-bar mechanism passes singular configurations, as in Spencer (2004), section 3.2.
+"""A five-bar mechanism passes through singular configurations (Spencer 2004, section 3.2).
 
 In the first example, all links are initially in line, where only one of the two constraints is
 independent. This example has no stabilization. In the second example, the mechanism falls from its
-upright configuration and passes three singular configurations.
+upright configuration and passes through three singular configurations.
 
 The script compares the library's plant, which keeps loops closed by projection, with Lagrange
 multipliers and Baumgarte's stabilization (alpha = beta = 10). The script writes

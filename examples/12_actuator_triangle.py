@@ -52,7 +52,7 @@ class Triangle(Block):
 
 
 def closed_form(y, yd):
-    """Return gamma (4,), G (4, 2) and g (4,) of RBDA Figure 8.3."""
+    """Return gamma (4,), its Jacobian G (4, 2) and the bias g (4,) of qdd = G ydd + g."""
     c, s = np.cos(y[0]), np.sin(y[0])
     d = np.sqrt(L1**2 + L2**2 - 2 * L1 * L2 * c)
     theta2 = np.arctan2(L2 * s, L2 * c - L1)

@@ -21,7 +21,7 @@ CRANK, ROD, MASS, SPEED = 0.3, 1.0, 1.0, 20.0
 
 
 def start():
-    """Return the mechanism; its initial velocities belong to a crank that turns at SPEED."""
+    """Return the mechanism; its initial velocities correspond to a crank speed of SPEED."""
     mechanism = slider_crank(CRANK, ROD, slider_mass=MASS, angle=1.0)
     root = np.sqrt(ROD**2 - (CRANK * np.sin(1.0)) ** 2)
     rod = -CRANK * np.cos(1.0) / root - 1.0

@@ -59,7 +59,7 @@ def run(part):
 
 
 def real_time_factor(path):
-    """Return the simulated seconds per second of CPU time of the FMU, if only FMPy steps it."""
+    """Return the simulated seconds per second of CPU time of the FMU in FMPy."""
     folder = fmpy.extract(str(path))
     fmu = fmpy.instantiate_fmu(folder, fmpy.read_model_description(folder), "CoSimulation")
     fmu.setupExperiment()

@@ -110,9 +110,9 @@ def lifted(result):
 
 
 def left_over(result):
-    """Return the largest sum of all contact forces except the force of the table [N].
+    """Return the largest magnitude of the sum of all contact forces except table forces [N].
 
-    The sum is zero, because the force on each finger is opposite to its force on the block.
+    Opposite forces act on finger and block, so the sum is zero up to rounding errors.
     """
     on_bodies, on_points = result["all.contact.f_ext"][..., 3:], result["all.contact.force"]
     return np.abs(on_bodies.sum(axis=1) - on_points[:, 16:24].sum(axis=1)).max()

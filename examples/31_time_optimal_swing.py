@@ -6,8 +6,9 @@ control problem by multiple shooting:
 
     minimize T,   x[k+1] = RK4(x[k], u[k], T / n),   |u| <= u_max
 
-The torques are constant in each of the n intervals. The closure constraints hold at the start, and
-the dynamics keep them. The last constraints therefore contain only the angles of the two motors.
+The torques are constant in each of the n intervals. The initial configuration satisfies the loop
+constraints, and the dynamics preserve them. The final constraints therefore contain only the angles
+of the two motors.
 The script simulates the plant with the optimal torques and prints the error of the final pose. It
 writes build/time_optimal_swing/result.png with the angles and the torques of the motors.
 """

@@ -1,9 +1,9 @@
 """Moving-horizon estimation of an arm that drops its payload, with `fit`.
 
-The estimator fits the model to the measurements of the last 0.3 s: it estimates the joint positions
-and velocities at the begin of this window, and the mass of the payload. The window then moves by
-0.1 s. The estimates of the previous window predict the velocities at the begin of the next window;
-they are additional measurements of its first sample (arrival cost):
+The estimator fits the model to the measurements in a window of 0.3 s. It estimates the joint
+positions and velocities at the start of the window, and the mass of the payload. The window then
+moves by 0.1 s. The estimates of the previous window predict the velocities at the start of the next
+window. These velocities are additional measurements of its first sample (arrival cost):
 
     min over q_0, qd_0, m of sum of ((q_measured - q) / sigma)^2 + ((qd_predicted - qd_0) / s)^2
 
@@ -74,7 +74,7 @@ def estimates(t, tau, q_measured):
 
 
 def velocities_after_move(system, found, tau):
-    """Return the velocities at the begin of the next window."""
+    """Return the estimated velocities at the start of the next window."""
     start = {
         f"arm.{name}": [found[f"arm.{name}[{k + 1}]"] for k in range(2)] for name in ("q", "qd")
     }
