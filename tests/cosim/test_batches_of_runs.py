@@ -105,12 +105,12 @@ def test_invalid_batch_arguments_are_rejected():
         (KeyError, "unknown start value 'pd.q'", {"pd.q": q}),
         (
             ValueError,
-            "need the same n: robot.q 3, pd.kp 2",
+            "same n: robot.q 3, pd.kp 2",
             {"robot.q": q, "pd.kp": q[:2]},
         ),
         (
             ValueError,
-            "need the same n: no start value has this shape",
+            "same n: no start value has this shape",
             {"robot.q": q[0]},
         ),
         (

@@ -1,6 +1,6 @@
 """Exception notes that refer to pages of the documentation.
 
-Tracebacks and the command line print the note below the error message.
+Python and the command `rigidblocks` print the note below the error message.
 """
 
 from typing import TypeVar

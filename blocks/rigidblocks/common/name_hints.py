@@ -321,7 +321,7 @@ def unknown_argument_message(
     options: type | None = None,
     number: int = 0,
 ) -> str | None:
-    """Return the error message for an unknown or superfluous argument, or None without one.
+    """Return the error message for an unknown or superfluous argument; None for a valid call.
 
     Args:
         name: Name of the function or class, for the message.
@@ -348,7 +348,7 @@ def unknown_argument_message(
 def _positional_arguments_message(
     name: str, parameters: Iterable[inspect.Parameter], number: int
 ) -> str | None:
-    """Return the error message for too many positional arguments, or None if there are not.
+    """Return the error message for too many positional arguments; None for a valid call.
 
     The message lists the parameters that a call must name. `number` is the number of positional
     arguments.

@@ -444,8 +444,8 @@ class _StartValues:
         if n is None and len(set(counts.values())) != 1:
             given = ", ".join(f"{name} {n}" for name, n in counts.items())
             raise ValueError(
-                "start values of shape (n, *shape of the port) define n runs and need the same n: "
-                f"{given or 'no start value has this shape'}"
+                "start values with one row per run, of shape (n, *shape of the port), need the "
+                f"same n: {given or 'no start value has this shape'}"
             )
         memories = np.empty((n or next(iter(counts.values())), len(self._start)))
         memories[:] = self._start

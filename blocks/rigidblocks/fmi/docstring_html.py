@@ -78,8 +78,8 @@ class _Token:
 class _Piece:
     """Element of a formula row as MathML.
 
-    `kind` is factor, word, product or operator. For a bracket, `kind` is group "(", matrix "[" or
-    size "|", and `inner` contains the rows of cells as MathML.
+    `kind` is factor, word, product or operator, or the type of a bracket: "(" for a group, "[" for
+    a matrix, "|" for an absolute value. `inner` contains the rows of cells of a bracket.
     """
 
     html: str

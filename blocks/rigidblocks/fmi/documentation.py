@@ -108,8 +108,8 @@ class ReferenceRun:
     def dt(self) -> float:
         """Communication step of the run [s].
 
-        The step is the shorter of 10 ms and 100 inner steps, but short enough for a run of at least
-        ten steps. For a sampled block, it is a multiple of the sample time.
+        The step is at most 10 ms and at most 100 inner steps, and the run has at least ten steps.
+        For a sampled block, the step is a multiple of the sample time.
         """
         return self._run[0]
 
@@ -603,7 +603,7 @@ def _integration_text(run: ReferenceRun) -> str:
 def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
     """Return an upper bound of the operation count of a communication step.
 
-    The bound includes `bound` trial steps, a final step without error control, the update of the
+    It includes at most `bound` trial steps, a final step without error control, the update of the
     sampled states, and the computation of the outputs.
     """
 

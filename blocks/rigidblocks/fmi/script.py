@@ -215,9 +215,9 @@ def _module(path: Path) -> tuple[ModuleType, dict[str, bytes]]:
 def _slave_class(module: ModuleType, path: Path) -> Any:
     """Return the slave class of a script; raise ValueError if pythonfmu cannot use the class.
 
-    The slave class is the class with the largest number of base classes, of which the module must
-    contain exactly one. It must derive from `BlockSlave`, have its own `__init__`, and have the
-    same name in the module.
+    pythonfmu selects the class with the largest number of base classes. The module must contain
+    exactly one such class. It must derive from `BlockSlave`, define `__init__`, and have the same
+    name in the module.
     """
     classes = {
         c for _, c in inspect.getmembers(module, inspect.isclass) if issubclass(c, Fmi2Slave)

@@ -338,9 +338,9 @@ class BlockSlave(Fmi2Slave):
         self._run(self._running)
 
     def _run(self, running: bool) -> None:
-        """Mark the begin of a run, and update the set of settable value references.
+        """Update the set of settable value references.
 
-        `running` is True if the initialization is complete.
+        `running` is False before the end of the initialization, and True after it.
         """
         self._running = running
         self._settable = self._inputs if running else self._start_values

@@ -175,10 +175,10 @@ class Variables:
         return self._add_causes(np.vstack([started, *reads_of_outputs]))
 
     def _add_causes(self, reads: Array) -> Array:
-        """Replace dependent start values in the dependency matrix `reads`; return a copy.
+        """Return a copy of the dependency matrix `reads` without dependent start values.
 
-        In the result, a variable depends on the causes of such a start value instead of the start
-        value.
+        A dependent start value is computed from other start values. In the copy, a variable depends
+        on these other start values instead.
         """
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
@@ -247,10 +247,10 @@ class Variables:
     def sampled_elements(self) -> frozenset[int]:
         """Indices of the sampled states, the discrete inputs and the discrete outputs.
 
-        An output is continuous if it depends on the time, on a continuous state or on a continuous
-        input. An input is continuous if a state derivative, an event indicator or a continuous
-        output depends on it. If one element of a port is continuous, all elements of the port are
-        continuous. All other inputs and outputs are discrete.
+        Inputs and outputs are continuous or discrete. An output is continuous if it depends on the
+        time, on a continuous state or on a continuous input. An input is continuous if a state
+        derivative, an event indicator or a continuous output depends on it. If one element of a
+        port is continuous, all elements of the port are continuous.
         """
         memory = self.memory
         ports = [memory.where[port.name] for port in memory.ports if port.size]

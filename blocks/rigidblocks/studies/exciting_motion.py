@@ -83,7 +83,7 @@ def exciting_motion(
     iterations: int = 150,
     seed: int = 0,
 ) -> ExcitingMotion:
-    """Return a periodic excitation trajectory of all base parameters, within joint limits.
+    """Return a periodic trajectory that excites all base parameters, within the joint limits.
 
     The function minimizes the condition number of the stacked regressor over the coefficients of a
     Fourier series. The minimization starts at the best of several random trajectories. The
@@ -150,7 +150,7 @@ def exciting_motion(
 
 
 class LimitedSeries:
-    """Fourier series whose joint motions reach, but do not exceed, the joint limits."""
+    """Fourier series that is scaled so that each joint motion just reaches its limits."""
 
     def __init__(
         self,

@@ -197,7 +197,7 @@ def has_python_fmu(wiring: Wiring) -> bool:
 class Child:
     """Child process that simulates runs of a sweep.
 
-    If the process dies during a run, this run fails. The next run starts a new process.
+    If the process dies, the current run fails, and the next run starts a new process.
     """
 
     def __init__(self, work: Task, design: Design):
@@ -297,7 +297,7 @@ def serve(pipe: Connection) -> None:
 
 
 class TaskResult(NamedTuple):
-    """Measures of the runs of a task, and the computing time [s] of the task."""
+    """Measures and computing time [s] of a task; `refusal` is the reason if it cannot run."""
 
     rows: list[Row]
     seconds: float

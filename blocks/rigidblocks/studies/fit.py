@@ -124,7 +124,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the name of the port that the port name or element name `name` denotes, or None."""
+    """Return the port name in a port name or element name `name`; None for an unknown port."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -221,8 +221,8 @@ def check_identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
 def _groups(free: Array) -> list[tuple[list[int], int]]:
     """Return the groups of parameters that are identifiable only in combination.
 
-    A group consists of parameter indices and a rank deficiency. `free` contains an orthonormal
-    basis of the null space of the Jacobian.
+    Each group is a pair: parameter indices, and the number of combinations that the data do not
+    determine. The rows of `free` are an orthonormal basis of the null space of the Jacobian.
     """
     shares = free.T @ free  # projection onto the null space
     left = [k for k in range(free.shape[1]) if shares[k, k] > _SHARE]

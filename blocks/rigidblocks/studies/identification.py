@@ -557,8 +557,8 @@ def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array
 def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
     """Raise ValueError if the motion does not determine all base parameters.
 
-    G (nv, n, n) contains the normal matrix of each joint force, and `scale` (n,) the square roots
-    of the diagonal elements of their sum.
+    G (nv, n, n) contains the matrix Y^T Y of each joint force, and `scale` (n,) the square roots of
+    the diagonal elements of the sum of these matrices.
     """
     silent = scale <= 1e-9 * scale.max(initial=0.0)
     problems = [f"{base.names[k]} does not affect the joint forces" for k in np.flatnonzero(silent)]
@@ -625,7 +625,7 @@ def physical_parameters(
 
 
 def _minimize(prior: _Divergence, A: Array, b: Array, weight: float, phi: Array) -> Array:
-    """Minimize weight |A phi - b|^2 / 2 + d(phi) by Newton's method with a line search."""
+    """Minimize weight |A phi - b|^2 / 2 + d(phi), with the distance d given by `prior`."""
 
     def cost(x: Array) -> float:
         rest = A @ x - b

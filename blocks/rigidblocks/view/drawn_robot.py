@@ -194,7 +194,7 @@ def _visible_shapes(model: Tree, body: int) -> tuple[Any, ...]:
 
 
 def _far_end(shape: Any) -> list[Array]:
-    """Return a list with one point: the mean of the shape points farthest from the body origin."""
+    """Return the mean of the shape points farthest from the body origin, as a list."""
     far = np.linalg.norm(shape.points, axis=1)
     return [shape.points[far > far.max() - 1e-6 * float(far.max()) - 1e-12].mean(axis=0)]
 
@@ -206,8 +206,8 @@ LAST = 10.0  # default end time of the time slider [s]
 class ForceOutputs(NamedTuple):
     """Outputs of a plant that contain contact forces or centres of pressure.
 
-    The values of the outputs `ports` form one array with a row per contact point or body. Only the
-    columns from `first` to `last` - 1 of this array belong to the forces or centres of pressure.
+    The values of the outputs `ports` form one array with a row per contact point or body. The
+    columns from `first` to `last` - 1 contain the forces or centres of pressure.
     """
 
     ports: tuple[str, ...]

@@ -498,8 +498,8 @@ def _draw_description(
 def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
     """Return the configurations q (n, nq) of a robot at all n samples.
 
-    `ports` are the names of the ports that contain q. If the result does not contain these signals,
-    the function uses the only part that has ports of these names with nq elements.
+    `ports` are the names of the ports that contain q. If the result has no such signals, the
+    function searches for the only part with ports of these names and nq elements.
     """
     known = {port.name for port in result.ports}
     if not set(ports) <= known:

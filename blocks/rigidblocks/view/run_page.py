@@ -249,9 +249,9 @@ class LatestEvent:
 
 
 class CpuThrottle:
-    """Limiter of the CPU time of a thread to about 1/300 of the CPU time of the program.
+    """Limiter of the CPU time of sending threads to about 1/300 of the CPU time of the program.
 
-    The limiter pauses the thread, for at most 0.35 s per sending thread.
+    A pause takes at most 0.35 s per sending thread.
     """
 
     def __init__(self) -> None:

@@ -189,7 +189,7 @@ def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
 
 
 def _rename_to_exposed(system: System, parts: Iterable[ForceOutputs]) -> Iterator[ForceOutputs]:
-    """Yield the parts with port names replaced by the names that the system exposes."""
+    """Yield copies of force outputs, with the port names that the system exposes."""
     for part in parts:
         yield part._replace(ports=tuple(map(system.exposure.name, part.ports)))
 

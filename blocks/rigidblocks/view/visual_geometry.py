@@ -87,8 +87,8 @@ def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...
     Contact shapes also have a separate layer. A body without shapes consists of rods from its joint
     to the joints of its children and to its loop joints.
 
-    If some bodies have meshes, pass the indices of bodies without meshes as `bare`. Bodies that are
-    not in `bare` then have only their visual shapes.
+    If some bodies have meshes, `bare` contains the indices of the bodies without meshes. All other
+    bodies then have only their visual shapes.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -194,9 +194,9 @@ def spatial_transform(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    The length is the median over all joints and bodies: the distance of a joint from the origin of
-    the body on which it is mounted, and twice the distance of a centre of mass from its body
-    origin. Zeros are ignored. If all distances are zero, the length is 1 m.
+    The length is the median of nonzero distances from body origins: the distance of each joint on
+    the body, and twice the distance of the centre of mass. If all distances are zero, the length is
+    1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]

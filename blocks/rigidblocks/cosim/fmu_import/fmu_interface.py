@@ -452,8 +452,8 @@ class Interface(abc.ABC):
         """Save the current FMU state, and store its handle in `handle`."""
         if not self.fmu.interface.canGetAndSetFMUstate:
             raise FmuError(
-                f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state, which "
-                "events need"
+                f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state "
+                "(canGetAndSetFMUstate is false)"
             )
         self.call(f"GetFMU{self._state}", ctypes.byref(handle))
 

@@ -507,9 +507,9 @@ def bonds_of(
                 raise KeyError(f"unknown output '{name}' in bonds; {suggestion(name, known)}")
         if pair not in exchanged:
             raise ValueError(
-                f"{pair[0]} and {pair[1]} are not a power bond: the whole of each output must be "
-                "connected to the part with the other output, and both outputs must have the same "
-                "number of elements"
+                f"{pair[0]} and {pair[1]} are not a power bond: the part of each output must "
+                "read the whole other output, and both outputs must have the same number of "
+                "elements"
             )
     return tuple(_bond(links, *pair) for pair in given)
 

@@ -240,8 +240,7 @@ class Plan:
         if halvings < 1:
             raise ValueError(
                 f"step_min = {self.coupling.step_min} s is too large: it must be at most half "
-                f"of the longest step of {longest:g} s, because the step size control compares "
-                "a step with two half steps"
+                f"of the longest step, {longest:g} s"
             )
         return halvings
 
@@ -534,7 +533,7 @@ def _spans_between_samples(wiring: Wiring, dt: float) -> int:
     for name, one in times.items():
         if not fits_sample_time(one, dt):
             raise ValueError(
-                "with step_tol, dt must be a multiple of each sample time or divide it; dt is "
+                "with step_tol, dt must be a multiple or a divisor of each sample time; dt is "
                 f"{dt:g} s, and the sample time of '{name}' is {one:g} s"
             )
     shortest = min(times.values(), default=dt)

@@ -492,9 +492,9 @@ def _scale(
 ) -> tuple[float, float]:
     """Return the factor and offset of the linear conversion along the path of a value.
 
-    At each connector, the conversion is from the previous unit to the unit of the connector; the
-    transformation of the next connection follows. The last conversion is to the unit of the
-    variable. A conversion from or to an undefined unit is omitted with a warning.
+    Along the path, each connector converts the value to its unit, and each connection applies its
+    transformation. The variable at the end converts the value to its unit. A conversion from or to
+    an undefined unit is omitted with a warning.
 
     Args:
         unit: Unit of the value.

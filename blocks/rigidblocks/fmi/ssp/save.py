@@ -268,9 +268,9 @@ def _type(
 ) -> None:
     """Add the type and unit of a port to a connector, and add the unit to `units`.
 
-    The function omits types that SSP 1.0 does not support. It also omits a unit that has no
-    definition, or another definition in `units`, because an SSP file must define each unit once.
-    Without a unit, the connector has the unit of its variable.
+    The function omits types that SSP 1.0 does not support. It also omits a unit without a
+    definition, and a unit with a different definition in `units`, because an SSP file must define
+    each unit once. Without a unit, the connector has the unit of its variable.
 
     Args:
         parent: Element of the connector.
@@ -318,9 +318,9 @@ _LISTED = (*TEXTUAL, "Enumeration")  # types of arrays with one XML element per 
 
 
 def _item(part: Part, port: Port, k: int, value: str) -> str:
-    """Return the name of the enumeration item whose integer value, as text, is `value`.
+    """Return the enumeration item with the integer value `value`, or `value` if no item has it.
 
-    The items belong to element k of the port. If no item has this value, the result is `value`.
+    `value` is text. The items belong to element k of the port.
     """
     assert isinstance(part.component, Fmu)
     items = part.component.enumeration_items(port.name, k)

@@ -215,8 +215,8 @@ class Place(NamedTuple):
 class Tree(NamedTuple):
     """Elements of a system structure, and the owners of their connectors.
 
-    The owner of a connector is usually its element. If the element is a reference to a signal
-    dictionary, the owner is the dictionary.
+    The owner of a connector is its element. The connectors of a reference to a signal dictionary
+    belong to the dictionary.
 
     Attributes:
         places: Elements by path.
@@ -308,7 +308,7 @@ def _places(
 
 
 def _identity(system: Element) -> tuple[str, str]:
-    """Return the identity of a system: its file name, and its XML path in this file."""
+    """Return a unique key of a system: its file name, and its XML path in this file."""
     tree = system.getroottree()
     return posixpath.normpath(tree.docinfo.URL), tree.getpath(system)
 
@@ -362,9 +362,9 @@ def _dictionaries(
 ) -> Iterator[tuple[str, tuple[str, Element]]]:
     """Resolve all references to signal dictionaries in the system at `path` and in inner systems.
 
-    Yields (path of the reference, (path of the defining system, dictionary)). A name refers to the
-    dictionary in the innermost enclosing system that defines this name. `visible` contains the
-    dictionaries of the enclosing systems by name.
+    The items are pairs: the path of the reference, and the pair (path of the system that defines
+    the dictionary, dictionary). A name refers to the dictionary of the innermost enclosing system
+    that defines this name. `visible` contains the dictionaries of the enclosing systems by name.
     """
     own = dict[str, Element]()
     for one in find_all(places[path].element, "ssd:SignalDictionaries/ssd:SignalDictionary"):
@@ -511,11 +511,11 @@ class _End(NamedTuple):
 
 
 def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
-    """Return the source, and the path section from the source, of each target connector.
+    """Map each target connector to its source, and to the path section between them.
 
-    In SSP, connections have no direction. The causalities of the two connectors determine the
-    direction. If the causalities are unknown, a connector that is the target of another connection
-    is the source. If neither connector is such a target, the start of the connection is the source.
+    SSP connections have no direction, so the causalities of the two connectors determine the
+    source. If the causalities are unknown, the source is a connector that is the target of another
+    connection. If there is no such connector, the source is the start of the connection.
     """
     feeds: dict[Node, tuple[Node, Hop]] = {}
     undirected = []
