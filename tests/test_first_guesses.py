@@ -234,7 +234,7 @@ def test_list_of_guessed_calls_has_at_least_100_entries():
 
 
 @pytest.mark.parametrize("guess", GUESSES)
-def test_guessed_call_works_or_its_error_names_the_correct_call(guess, names):
+def test_guessed_call_works_or_its_error_suggests_the_correct_call(guess, names):
     expected = GUESSES[guess]
     if expected is None:
         eval(guess, names)

@@ -287,7 +287,9 @@ class Wrong(Block):
         (Wrong(), ("kp",), "Wrong has no parameter ['kp']; it has: none"),
     ],
 )
-def test_block_with_invalid_ports_or_functions_gets_no_memory_layout(block, tunable, message):
+def test_memory_layout_of_a_block_with_invalid_ports_or_functions_is_rejected(
+    block, tunable, message
+):
     with pytest.raises(ValueError, match=re.escape(message)):
         Memory(block, tunable)
 

@@ -211,7 +211,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("make", "kind", "message"), WRONG.values(), ids=WRONG)
-def test_error_of_an_invalid_block_names_cause_place_and_remedy(make, kind, message):
+def test_error_of_an_invalid_block_states_cause_place_and_remedy(make, kind, message):
     with pytest.raises(kind) as error:
         make()
     assert str(error.value) == message

@@ -133,7 +133,7 @@ def test_error_for_a_missing_file_or_package_contains_its_name(folder, capsys):
         ),
     ],
 )
-def test_error_names_an_invalid_command_argument(folder, capsys, arguments, said):
+def test_error_identifies_an_invalid_command_argument(folder, capsys, arguments, said):
     (folder / "a.py").write_text("system = None\n")
     assert main(arguments) == 2
     assert capsys.readouterr().err.splitlines()[-1] == f"rigidblocks: {said}"

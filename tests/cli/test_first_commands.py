@@ -39,7 +39,7 @@ def test_output_file_with_a_wrong_ending_is_rejected(folder, capsys, command, en
 
 
 @pytest.mark.usefixtures("folder")
-def test_error_for_a_system_export_without_a_communication_step_names_the_dt_option(capsys):
+def test_error_for_a_system_export_without_a_communication_step_suggests_the_dt_option(capsys):
     assert main(["fmu", "arm.py"]) == 2
     assert "arm.py needs --dt, its communication step [s]" in capsys.readouterr().err
 

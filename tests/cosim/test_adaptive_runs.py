@@ -30,7 +30,7 @@ def system(**options):
 
 
 @pytest.mark.parametrize("form", ["compiled", "numpy", "fused"])
-def test_log_of_a_run_with_stiff_parts_names_these_parts_and_a_remedy(caplog, form):
+def test_log_of_a_run_with_stiff_parts_lists_these_parts_and_a_remedy(caplog, form):
     with caplog.at_level("WARNING", "rigidblocks"):
         simulate(system(), 0.1, 0.05, form=form, method="adaptive", rtol=1e-4)
     said = [record.message for record in caplog.records]
@@ -55,7 +55,7 @@ def test_integration_method_of_a_part_overrides_the_method_of_the_run():
     assert_allclose(run["decay.x"][-1], np.cos(0.1) + 1e-4 * np.sin(0.1), rtol=1e-7)
 
 
-def test_divergence_error_names_the_stiff_eigenvalue():
+def test_divergence_error_states_the_stiff_eigenvalue():
     cause = r"is not finite .*: x \(stiff: dominant eigenvalue about 1e\+04 1/s .* 10;"
     with pytest.raises(SimulationError, match=cause):
         simulate(system(method="rk4"), 10.0, 0.05)

@@ -130,7 +130,7 @@ def test_linearization_of_a_system_includes_its_algebraic_loop():
 @pytest.mark.parametrize(
     "law", [lambda _t, u: u * u + 1.0, lambda t, u: u * u + 1.0 + t, lambda t, u: u + 1.0 + t]
 )
-def test_error_for_an_unsolvable_algebraic_loop_names_its_parts(law):
+def test_error_for_an_unsolvable_algebraic_loop_lists_its_parts(law):
     system = circle(law, lambda _t, u: u)
     with pytest.raises(Exception, match="algebraic loop of 'law0' and 'law1' has no solution"):
         simulate(system, 1.0, 0.1, transparent=True, form="numpy", progress=False)

@@ -73,7 +73,7 @@ def test_result_file_with_a_flipped_bit_is_rejected_or_has_unchanged_values(
     assert noticed > FLIPS / 2
 
 
-def test_error_for_a_damaged_log_names_the_column_and_chunk(tmp_path):
+def test_error_for_a_damaged_log_identifies_the_column_and_chunk(tmp_path):
     path = tmp_path / "run.arrow"
     result = simulate(waves(), 1.0, 1e-2, save=path)
     data = path.read_bytes()

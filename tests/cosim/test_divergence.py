@@ -60,7 +60,7 @@ def failure(system, t_stop):
     return str(caught.value)
 
 
-def test_divergence_error_names_the_gain_that_is_too_high_for_the_communication_step():
+def test_divergence_error_identifies_the_gain_that_is_too_high_for_the_communication_step():
     """The held loop is v' = (1 - d dt / m) v, which is unstable for d > 2 m / dt."""
     limit = 2 * MASS / DT
     text = failure(damped_cart(2.5 * limit), 20.0)
@@ -76,7 +76,7 @@ def test_gain_suggested_by_the_divergence_error_gives_a_decaying_motion():
     assert abs(result["cart.v"][-1]) < 1e-3
 
 
-def test_divergence_error_names_no_gain_if_the_continuous_system_is_unstable():
+def test_divergence_error_identifies_no_gain_if_the_continuous_system_is_unstable():
     """A damper of negative damping: v = exp(-d t / m)."""
     text = failure(damped_cart(-50 * MASS), 20.0)
     assert "grew first" in text

@@ -224,7 +224,7 @@ def test_invalid_event_options_are_rejected():
         simulate(system, 1.0, 0.1, form="fused", events=["ball.q[1]"])
 
 
-def test_event_error_names_an_fmu_that_cannot_restore_its_state(forms):
+def test_event_error_identifies_an_fmu_that_cannot_restore_its_state(forms):
     system = landing(forms["native"][0])
     part = system.parts["ball"]
     part.component.description.coSimulation.canGetAndSetFMUstate = False

@@ -64,7 +64,7 @@ def test_triggered_clock_does_not_tick_without_its_source(path, kind):
     assert result["a.out"][1:].sum() == 5
 
 
-def test_error_for_an_fmu_clock_without_an_interval_names_the_clock(path):
+def test_error_for_an_fmu_clock_without_an_interval_identifies_the_clock(path):
     with pytest.raises(SimulationError, match=r"'part': its clock fixed has no interval; .*start"):
         simulate(system_of(path), 0.1, DT)
 

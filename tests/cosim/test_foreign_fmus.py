@@ -69,7 +69,7 @@ def test_integer_and_boolean_fmu_values_are_transferred_exactly(tmp_path):
 
 
 @pytest.mark.slow
-def test_error_for_a_noninteger_value_of_an_integer_input_names_the_port(tmp_path):
+def test_error_for_a_noninteger_value_of_an_integer_input_identifies_the_port(tmp_path):
     variables = (("m", "input", 0, "Integer"), ("n", "output", 1, "Integer"))
     system = driven(foreign_fmu(tmp_path / "whole.fmu", step="", variables=variables))
     system.connect("sine.y", "part.m")
@@ -194,7 +194,7 @@ def test_run_logs_an_fmu_error_at_termination_and_returns_its_result(tmp_path, c
 
 
 @pytest.mark.slow
-def test_error_for_a_nonfinite_output_of_an_fmu_names_the_output(tmp_path):
+def test_error_for_a_nonfinite_output_of_an_fmu_identifies_the_output(tmp_path):
     fmu = foreign_fmu(tmp_path / "nan.fmu", step="i->r[1] = i->steps > 1 ? NAN : 0.0;")
     with pytest.raises(SimulationError, match=r"not finite: part.y"):
         simulate(system_of(fmu), 0.1, 0.01)

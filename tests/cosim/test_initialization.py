@@ -253,7 +253,7 @@ def test_newton_iteration_of_the_initialization_starts_at_the_start_values(tmp_p
 
 @pytest.mark.slow
 @pytest.mark.parametrize("declared", [True, False])
-def test_error_for_an_unsolvable_initialization_names_the_signals_of_the_loop(declared, tmp_path):
+def test_error_for_an_unsolvable_initialization_lists_the_signals_of_the_loop(declared, tmp_path):
     laws = (law("a", "u * u + 1", 0.5, declared), law("b", "u", 0.5, declared))
     system = loop(tmp_path, 2, "co-simulation", *laws)
     options = {"iterate": "newton"} if declared else {}
@@ -439,7 +439,7 @@ def test_output_connected_to_an_input_of_its_own_block_is_initialized_before_thi
 
 
 @pytest.mark.slow
-def test_initialization_error_names_the_block_with_a_nonfinite_output(tmp_path):
+def test_initialization_error_identifies_the_block_with_a_nonfinite_output(tmp_path):
     @dataclass(frozen=True)
     class Inverse(Block):
         inputs = (Port("u"),)
@@ -503,7 +503,7 @@ def test_algebraic_loop_that_exists_only_at_initialization_is_solved(form):
     np.testing.assert_allclose(result["s.y"], 4.0, rtol=1e-12)
 
 
-def test_errors_of_fused_runs_and_exports_name_the_signals_of_an_initialization_loop(tmp_path):
+def test_errors_of_fused_runs_and_exports_list_the_signals_of_an_initialization_loop(tmp_path):
     system = loop_at_the_start()
     names = "algebraic loop at the start through h.z, s.y"
     with pytest.raises(ValueError, match=names):
@@ -513,7 +513,7 @@ def test_errors_of_fused_runs_and_exports_name_the_signals_of_an_initialization_
 
 
 @pytest.mark.parametrize("form", ["compiled", "numpy", "fused"])
-def test_error_for_an_initialization_loop_of_sampled_blocks_names_its_signals(form):
+def test_error_for_an_initialization_loop_of_sampled_blocks_lists_its_signals(form):
     system = System()
     for name in "ab":
         system.add(name, Held())

@@ -166,7 +166,7 @@ def closed_torque(system, at):
     return found.y[[found.output_names.index(f"pd.tau[{k}]") for k in (1, 2)]]
 
 
-def test_cut_of_one_element_keeps_the_loop_of_the_other_element_closed():
+def test_cut_of_one_signal_element_does_not_open_the_loop_of_the_other_element():
     system, at = arm_with_controller(), {"robot.q": [0.5, -0.3]}
     closed, L = linearize(system, at=at), linearize(system, at=at, cut="pd.tau[1]")
     whole = linearize(system, at=at, cut="pd.tau")

@@ -151,7 +151,7 @@ def test_export_of_a_system_with_a_python_part_is_rejected():
             make()
 
 
-def test_error_for_an_exception_in_a_python_function_names_its_part():
+def test_error_for_an_exception_in_a_python_function_identifies_its_part():
     def broken(q):
         raise RuntimeError(f"the socket is closed at {q.size} joints")
 

@@ -338,7 +338,9 @@ def test_result_is_saved_as_csv_if_pyarrow_is_not_installed(tmp_path, monkeypatc
         ({"events": ["a.z[1]"]}, ValueError, r"\(did you mean a.y\[1\]\?\)"),
     ],
 )
-def test_error_for_an_invalid_argument_of_simulate_names_the_argument(arguments, error, message):
+def test_error_for_an_invalid_argument_of_simulate_identifies_the_argument(
+    arguments, error, message
+):
     with pytest.raises(error, match=message):
         simulate(waves(), **{"t_stop": 1.0, "dt": 1e-2, **arguments})
 

@@ -46,7 +46,7 @@ def failing(error):
 
 @pytest.mark.parametrize("error", [MemoryError, OSError, ValueError, ZeroDivisionError, SystemExit])
 @pytest.mark.parametrize("save", [None, "run.csv", "run.arrow"])
-def test_error_for_an_exception_in_a_part_names_the_part_and_contains_the_partial_result(
+def test_error_for_an_exception_in_a_part_identifies_the_part_and_contains_the_partial_result(
     error, save, tmp_path
 ):
     path = None if save is None else tmp_path / save

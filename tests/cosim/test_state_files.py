@@ -138,7 +138,7 @@ def test_state_file_of_a_run_with_a_coupling_history_is_rejected(tmp_path):
 
 
 @pytest.mark.slow
-def test_error_for_an_isolated_fmu_that_cannot_save_its_state_names_the_fmu(tmp_path):
+def test_error_for_an_isolated_fmu_that_cannot_save_its_state_identifies_the_fmu(tmp_path):
     path = export_fmu(RobotPlant(planar2()), tmp_path / "arm.fmu")
     system = System()
     system.add("arm", path, isolated=True)

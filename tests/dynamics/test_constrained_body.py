@@ -93,7 +93,7 @@ def test_split_force_does_not_depend_on_the_basis_of_the_motion_subspace(case, r
     close(other.move, split_force(case.body.I, case.S, case.f).move)
 
 
-def test_components_of_a_vector_along_complementary_subspaces_add_to_the_vector(case, rng):
+def test_components_of_a_vector_along_complementary_subspaces_add_up_to_the_vector(case, rng):
     v = rng.uniform(-1, 1, 6)
     parts = split_along((case.body.I @ case.S, case.T), v)
     close(sum(parts), v)

@@ -186,7 +186,7 @@ def base_transforms(model: Model, q: Array) -> list[Transform]:
     return X0
 
 
-def test_gravity_has_the_effect_of_the_body_weights_as_external_forces(model, rng):
+def test_gravity_is_equivalent_to_the_body_weights_as_external_forces(model, rng):
     s, a_g = random_state(rng, model), np.concatenate([np.zeros(3), model.gravity])
     X0 = base_transforms(model, s.q)
     weights = np.array(

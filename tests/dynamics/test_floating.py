@@ -387,7 +387,7 @@ def test_floating_base_coordinates_at_a_singular_pitch_angle_are_rejected():
         floating_base_coordinates(roty(np.pi / 2), np.zeros(6), np.zeros(6))
 
 
-def test_floating_base_accelerations_are_correct_at_a_pitch_of_90_degrees(case):
+def test_floating_base_accelerations_rotate_with_the_scene_at_a_pitch_of_90_degrees(case):
     up = roty(
         np.pi / 2
     )  # if everything is rotated, only the coordinates of the acceleration change

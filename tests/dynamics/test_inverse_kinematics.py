@@ -247,7 +247,7 @@ def test_random_restarts_of_inverse_kinematics_reach_targets_that_a_single_start
     assert missed > 0
 
 
-def test_inverse_kinematics_names_the_joints_at_their_limits(arm):
+def test_inverse_kinematics_lists_the_joints_at_their_limits(arm):
     """The target is far outside on the axis of the slide, so only the slide ends at its limit."""
     q = np.array([0.5, -0.7, 0.3])
     T = tool_by_matrices(q)

@@ -305,7 +305,7 @@ def test_bodies_are_selected_by_name_or_index(rng):
         assert_array_equal(of_point(arm, *given, name, point), of_point(arm, *given, 1, point))
 
 
-def test_error_for_a_short_joint_vector_names_the_first_joint_without_a_value():
+def test_error_for_a_short_joint_vector_identifies_the_first_joint_without_a_value():
     arm, zero, short = planar_n(3), np.zeros(3), np.zeros(1)
     with pytest.raises(
         ValueError, match=r"qd of model 'planar3' needs 3 elements, not 1; joint2 has qd\[1:2\]"

@@ -90,7 +90,7 @@ def test_acceptance_check_compiles_and_runs_a_source_fmu(fmi, tmp_path):
     assert all(entry.well for entry in sheet.values())
 
 
-def test_acceptance_report_names_a_missing_c_compiler(tmp_path, monkeypatch):
+def test_acceptance_report_states_that_the_c_compiler_is_missing(tmp_path, monkeypatch):
     path = export_fmu(PDController([1.0], [1.0]), tmp_path / "pd.fmu", "source")
 
     def refused(path):

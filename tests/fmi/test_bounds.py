@@ -32,7 +32,7 @@ KINDS = (FMU2Slave, FMU2Model, FMU3Slave, FMU3Model)
 @pytest.mark.slow
 @pytest.mark.parametrize("case", BEYOND)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_fmu_rejects_a_start_value_outside_its_bounds_and_names_the_bound(archive, kind, case):
+def test_fmu_rejects_a_start_value_outside_its_bounds_and_reports_the_bound(archive, kind, case):
     name, values, message = BEYOND[case]
     fmu = Instance(archive, "bounded", kind)
     refused(fmu, ERROR, message, lambda _: fmu.set(MEMORY.where[name], values))

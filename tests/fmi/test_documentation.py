@@ -341,7 +341,7 @@ def test_port_table_shows_the_common_start_value_of_many_elements_once(start, wr
 
 
 @pytest.mark.slow
-def test_plot_legend_names_the_elements_of_a_port():
+def test_plot_legend_lists_the_elements_of_a_port():
     html = page(ReferenceRun(TracedEvaluator(Memory(BLOCKS["planar2"])), RK4, 1e-3), "model")
     first, second, *_ = plots_of(html)
     assert [*legend(first)] == ["q[1]", "q[2]"]

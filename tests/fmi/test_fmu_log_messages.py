@@ -146,7 +146,7 @@ def test_simulate_logs_the_warnings_of_an_fmu(tmp_path, expected, caplog, form):
 
 
 @pytest.mark.parametrize("form", [lambda system: FusedSystem(system, DT), ContinuousSystem])
-def test_log_messages_of_a_system_fmu_name_the_parts(form):
+def test_log_messages_of_a_system_fmu_contain_the_part_names(form):
     system = System()
     system.add("bars", PLANT, **SETTINGS)
     memory = Memory(form(system))

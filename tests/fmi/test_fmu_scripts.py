@@ -155,7 +155,7 @@ def test_fmu_script_without_exactly_one_slave_class_is_rejected(tmp_path, text, 
     assert list(tmp_path.iterdir()) == [script]
 
 
-def test_error_for_an_exception_in_an_fmu_script_names_the_script(tmp_path):
+def test_error_for_an_exception_in_an_fmu_script_identifies_the_script(tmp_path):
     script = tmp_path / "a_fmu.py"
     script.write_text(HEAD + CLASS.format("A").replace("[1], [1]", "[1], [1, 2]"))
     with pytest.raises(ValueError, match=r"needs kp and kd of shape \(n,\)") as refusal:
@@ -163,6 +163,6 @@ def test_error_for_an_exception_in_an_fmu_script_names_the_script(tmp_path):
     assert refusal.value.__notes__ == [f"in the FMU script {script}"]
 
 
-def test_error_for_a_missing_fmu_script_names_the_script(tmp_path):
+def test_error_for_a_missing_fmu_script_identifies_the_script(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"script .*a_fmu\.py does not exist"):
         slave_of(tmp_path / "a_fmu.py")

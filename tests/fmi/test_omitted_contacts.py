@@ -96,7 +96,7 @@ def test_rigid_contact_fmu_counts_the_same_omitted_contacts_as_its_block(tmp_pat
     counted_alike(too_many_balls(), names, fmi, tmp_path, atol=1e-15)
 
 
-def test_solved_and_omitted_contacts_add_to_the_number_of_all_contacts():
+def test_numbers_of_solved_and_omitted_contacts_add_up_to_the_number_of_all_contacts():
     """Overlapping boxes at rest keep their number of contacts within a step."""
     rng, n = np.random.default_rng(3), 6
     turns = rng.normal(size=(n, 4))

@@ -206,7 +206,7 @@ def test_unknown_target_platform_of_an_fmu_is_rejected(tmp_path, platforms, mess
     assert list(tmp_path.iterdir()) == []
 
 
-def test_cross_compilation_error_names_the_missing_ziglang_package(tmp_path, monkeypatch):
+def test_cross_compilation_error_suggests_the_missing_ziglang_package(tmp_path, monkeypatch):
     monkeypatch.setattr("rigidblocks.tracing.compiler.find_spec", lambda _: None)
     with pytest.raises(
         CompilerError,

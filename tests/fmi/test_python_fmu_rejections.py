@@ -88,7 +88,7 @@ def sampled_pd(request, built, tmp_path) -> Fmu:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_error_for_a_nonfinite_input_names_the_input_and_the_finite_inputs_are_set(robot, bad):
+def test_error_for_a_nonfinite_input_identifies_the_input_and_the_finite_inputs_are_set(robot, bad):
     start(robot.slave)
     robot.set(tau_1=0.5)
     robot.set(tau_1=bad, tau_2=3.0)
@@ -247,7 +247,7 @@ def test_fmu_accepts_communication_times_with_accumulated_rounding_errors(robot)
     assert robot.get("time") == [t]
 
 
-def test_error_for_an_fmu_step_with_nonfinite_results_names_a_variable(robot):
+def test_error_for_an_fmu_step_with_nonfinite_results_identifies_a_variable(robot):
     start(robot.slave)
     robot.set(tau_1=1e300)
     robot.assert_step_is_discarded("RobotPlant is not finite at t = 0.001 s: ")

@@ -627,7 +627,7 @@ def test_ssp_component_that_contains_itself_is_rejected(made):
         ),
     ],
 )
-def test_unsupported_ssp_component_is_rejected_by_name(made, attributes, said):
+def test_unsupported_ssp_component_is_rejected_with_its_name(made, attributes, said):
     text = ssd(part(attributes=attributes), version="2.0")
     made.refused(text, rf"ssd:1: .*{said}")
 

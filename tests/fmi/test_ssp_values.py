@@ -440,7 +440,9 @@ def test_ssp_parameter_value_without_a_receiving_component_is_logged(fmu, tmp_pa
     assert "ssd:1: no component receives the value of 'top'" in loaded_log(caplog, path)
 
 
-def test_ssp_mapping_entry_for_an_unknown_parameter_is_logged(fmu, tmp_path, caplog):
+def test_ssp_mapping_of_an_unknown_parameter_is_logged_and_a_conflicting_mapping_is_rejected(
+    fmu, tmp_path, caplog
+):
     files = {"p_dot_ssv": parameters(real("k", 1.5)), "p_dot_ssm": mapped()}
     path = archive(tmp_path / "t.ssp", structure(), {"fmu": fmu}, **files)
     assert "p.ssm:1: unknown parameter 'K' in a mapping" in loaded_log(caplog, path)

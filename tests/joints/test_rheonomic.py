@@ -155,7 +155,7 @@ def run(plant, **inputs):
 
 
 @pytest.mark.slow
-def test_crank_with_a_rheonomic_joint_moves_like_a_hybrid_plant():
+def test_crank_with_a_rheonomic_joint_moves_like_the_crank_of_a_hybrid_plant():
     start = np.array([crank_angle(0.0)[0], -0.3])
     hybrid = HybridPlant(crank(AXIS), ("joint1",), q0=start, qd0=(SPEED, 0.5))
     expected = run(hybrid, qdd_ref=[GAIN])

@@ -37,7 +37,7 @@ def test_generated_c_equals_the_stored_reference_file(name, request):
     assert_golden(text, REFERENCE / f"{name}.h", request.config.getoption("--update-golden"))
 
 
-def test_error_for_changed_generated_c_names_the_first_different_line(tmp_path):
+def test_error_for_changed_generated_c_shows_the_first_different_line(tmp_path):
     golden = tmp_path / "a.h"
     golden.write_text("one\ntwo\nthree\n")
     with pytest.raises(

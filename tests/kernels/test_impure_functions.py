@@ -60,7 +60,7 @@ class Noisy(Block):
     [lambda: RANDOM.uniform(), lambda: float(next(COUNT)), time.time, time.perf_counter],
     ids=["random", "counter", "time", "perf_counter"],
 )
-def test_error_for_an_impure_block_function_names_the_function_and_the_output_element(
+def test_error_for_an_impure_block_function_identifies_the_function_and_the_output_element(
     function, element, what
 ):
     number = r"[-+.e\d]+"
@@ -86,14 +86,14 @@ def test_block_whose_pure_functions_return_nonfinite_values_is_accepted():
         TracedEvaluator(Memory(Noisy("output", lambda value=value: value))).graph("output")
 
 
-def test_error_for_an_impure_part_of_a_system_names_the_part():
+def test_error_for_an_impure_part_of_a_system_identifies_the_part():
     with pytest.raises(
         ImpureBlockError, match=r"^cannot add 'filter': Noisy\.update, called twice,"
     ):
         System().add("filter", Noisy("update", time.time))
 
 
-def test_error_for_an_impure_part_of_a_fused_system_names_the_part():
+def test_error_for_an_impure_part_of_a_fused_system_identifies_the_part():
     system = System()
     noisy = Noisy("derivative", time.time)
     system.add("filter", noisy, method="rk4")  # adding a part evaluates no derivative
@@ -122,13 +122,13 @@ BRANCHES = (
 )
 
 
-def test_error_for_a_branch_on_a_traced_value_names_the_function_and_line():
+def test_error_for_a_branch_on_a_traced_value_identifies_the_function_and_line():
     with pytest.raises(TraceError) as error:
         compiled_stepper(Memory(Chooser()))
     assert str(error.value) == BRANCHES
 
 
-def test_error_for_a_branch_on_a_traced_value_in_a_part_names_the_part():
+def test_error_for_a_branch_on_a_traced_value_in_a_part_identifies_the_part():
     system = System()
     system.add("controller", PDController((1.0,), (0.1,)))
     with pytest.raises(TraceError) as error:
@@ -146,7 +146,7 @@ class Undefined(Block):
         return {"y": np.array([u.u, u.u + np.nan])}
 
 
-def test_error_for_a_nan_constant_names_the_output():
+def test_error_for_a_nan_constant_identifies_the_output():
     with pytest.raises(
         ValueError, match=r"output has the constant NaN in y\[2\]: the NaN does not"
     ):

@@ -190,7 +190,7 @@ def test_steps_in_c_match_the_results_of_numpy_for_every_integrator(method):
     [pytest.param(b, marks=slow(name)) for name, (b, _) in CASES.items() if b.inputs],
 )
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
-def test_error_for_a_step_with_a_nonfinite_input_names_the_input(block, stepper, bad):
+def test_error_for_a_step_with_a_nonfinite_input_identifies_the_input(block, stepper, bad):
     flat = Memory(block)
     m, run = flat.start(), stepper(flat, RK4, 1e-3)
     run.initialize(m, 0.0)

@@ -107,7 +107,7 @@ def test_work_of_joint_torques_equals_the_energy_change_of_a_closed_loop():
 
 
 @pytest.mark.slow
-def test_torque_in_a_loop_joint_has_the_effect_of_opposite_wrenches_on_both_bodies():
+def test_torque_in_a_loop_joint_is_equivalent_to_opposite_wrenches_on_both_bodies():
     model, q = parallelogram(), Q0
     torque = ClosedLoopPlant(model, q, QD0, loop_forces=True)
     y = next(run(torque, 1e-3, 1e-3, loop_tau=3.0))

@@ -93,7 +93,7 @@ def test_acceleration_above_its_limit_decreases_to_the_limit_with_the_largest_je
         before = here
 
 
-def test_profile_keeps_its_jerk_limit_after_the_acceleration_limit_is_reduced():
+def test_profile_satisfies_its_jerk_limit_after_the_acceleration_limit_is_reduced():
     system = System()
     system.add("profile", JerkLimitedProfile(2.0, 4.0, 10.0, sample_time=T), start={"target": 10.0})
     story = {"time": [0.0, 0.35], "profile.curvature_max": [[4.0], [1.0]]}

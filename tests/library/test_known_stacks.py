@@ -66,7 +66,7 @@ def test_towers_of_3_to_40_boxes_stay_at_rest_under_a_heavy_box(problems, n):
     assert run(problems, problems.tower(n, top=1e4)._replace(T=0.5))[1] < 1e-6
 
 
-def test_leg_forces_of_a_ten_legged_table_add_to_the_weight(problems):
+def test_leg_forces_of_a_ten_legged_table_add_up_to_the_weight(problems):
     problem = problems.table(1e3, 10, 0.1)._replace(T=0.3)
     y, off = run(problems, problem)
     weight = 9.81 * sum(body.m for body in problem.bodies)

@@ -412,7 +412,7 @@ def test_fmu_command_exports_a_policy(tmp_path, monkeypatch, capsys):
     assert "arm.urdf is not an ONNX file; leave out --sample-time" in capsys.readouterr().err
 
 
-def test_error_for_an_unsupported_onnx_operator_names_its_node_and_a_remedy(tmp_path):
+def test_error_for_an_unsupported_onnx_operator_identifies_its_node_and_suggests_a_remedy(tmp_path):
     constants = {"W": np.ones((1, 1, 2), np.float32)}
     path = tmp_path / "policy.onnx"
     save(path, [node("Conv", ["x", "W"], ["y"])], {"x": [1, 1, 4]}, {"y": [1, 1, 3]}, constants)

@@ -92,7 +92,7 @@ def test_closed_loop_poles_match_the_poles_of_python_control():
     assert_allclose(np.sort_complex(control.poles(loop)), np.sort_complex(ours), rtol=1e-9)
 
 
-def test_sampled_low_pass_matches_the_zero_order_hold_of_python_control():
+def test_sampled_low_pass_matches_the_zero_order_hold_discretization_of_python_control():
     theirs = control.c2d(control.tf([1.0], [0.3, 1.0]), H, method="zoh")
     u = np.sin(np.arange(100.0))[None]
     expected = control.forced_response(theirs, U=u).outputs

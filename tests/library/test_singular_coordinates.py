@@ -44,7 +44,7 @@ def test_initial_configuration_at_a_singular_pitch_angle_is_rejected(pitch):
 
 
 @pytest.mark.parametrize("method", [RK4, ADAPTIVE])
-def test_error_for_nonfinite_values_near_a_singular_pitch_angle_names_the_joint(method):
+def test_error_for_nonfinite_values_near_a_singular_pitch_angle_identifies_the_joint(method):
     plant = RobotPlant(top(EulerSpherical()), q0=[0.3, 1.0, 0.1], qd0=[1e200, 0.0, 0.0])
     memory = memory_for(plant, method)
     stepper, m = NumpyStepper(memory, method, 1e-3), memory.start()
@@ -71,7 +71,7 @@ def test_log_of_a_contact_plant_lists_the_joints_with_singular_coordinates(kind)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["native", "python"])
-def test_fmu_error_at_a_singular_pitch_angle_names_the_joint(tmp_path, form):
+def test_fmu_error_at_a_singular_pitch_angle_identifies_the_joint(tmp_path, form):
     """A body on its centre of mass pitches to the singularity with almost no other rotation."""
     body = mcI(1.0, np.zeros(3), np.diag([0.1, 0.2, 0.3]))
     joint = (EulerSpherical(),)

@@ -259,7 +259,7 @@ def test_redundant_constraints_of_a_planar_loop_are_the_out_of_plane_constraints
     assert str(redundant[0]) == "support: rotation about x: always satisfied by the spanning tree"
 
 
-def test_redundant_constraint_report_names_the_loop_that_implies_the_constraint():
+def test_redundant_constraint_report_identifies_the_loop_that_implies_the_constraint():
     model, s = loop_model("doubled")
     redundant = redundant_constraints(model, s.q)
     assert len(redundant) == 3

@@ -176,7 +176,7 @@ def test_forward_and_inverse_dynamics_are_inverse_on_random_trees(seed, nb):
 
 @pytest.mark.slow
 @trees
-def test_inertia_matrix_of_random_trees_is_positive_definite_and_gives_the_energy(seed, nb):
+def test_inertia_matrix_of_random_trees_is_positive_definite_and_gives_the_kinetic_energy(seed, nb):
     model, s = any_tree(seed, nb)
     H = crba(model, s.q)
     close(H, H.T)

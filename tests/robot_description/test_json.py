@@ -315,7 +315,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_error_for_an_invalid_json_robot_file_names_the_location(kind, tmp_path):
+def test_error_for_an_invalid_json_robot_file_states_the_location(kind, tmp_path):
     text, said = BROKEN[kind]
     path = tmp_path / "robot.json"
     path.write_text(text)

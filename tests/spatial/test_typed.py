@@ -87,7 +87,7 @@ def test_undefined_operations_of_typed_vectors_are_rejected(operation, case):
                 OPERATIONS[operation](x, y)
 
 
-def test_errors_for_undefined_operations_of_typed_vectors_name_the_operand_types(case):
+def test_errors_for_undefined_operations_of_typed_vectors_state_the_operand_types(case):
     v, f, I, X = (case[k] for k in ("v", "f", "I", "X"))
     with pytest.raises(TypeError, match="a motion plus a force is not defined; the other operand"):
         v + f

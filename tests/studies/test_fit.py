@@ -156,7 +156,7 @@ def test_fit_supports_files_with_missing_measurements(tmp_path):
 
 
 @pytest.mark.slow
-def test_error_of_a_fit_names_parameters_that_the_data_do_not_determine():
+def test_error_of_a_fit_lists_parameters_that_the_data_do_not_determine():
     names = ["osc.k", "osc.e", "osc.d"]
     with pytest.raises(ValueError, match=r"combinations of osc.k, osc.e is only 1\."):
         fit(oscillator(x=0.7), names, recorded(), dt=DT)

@@ -280,7 +280,7 @@ def test_excitation_trajectory_has_half_the_condition_number_of_the_best_random_
 
 
 @pytest.mark.slow
-def test_excitation_trajectory_keeps_the_limits_and_is_periodic():
+def test_excitation_trajectory_satisfies_the_limits_and_is_periodic():
     model = random_arm(np.random.default_rng(32), 2)
     found = exciting_motion(model, 4.0, iterations=3, **LIMITS)
     t = np.linspace(0, 4.0, 777)
@@ -399,7 +399,7 @@ def test_excitation_trajectory_rejects_base_parameters_computed_for_other_joint_
 
 
 @pytest.mark.parametrize("harmonics", [1, 5, pytest.param(60, marks=pytest.mark.slow)])
-def test_excitation_trajectory_with_many_harmonics_keeps_its_limits_between_samples(harmonics):
+def test_excitation_trajectory_with_many_harmonics_satisfies_its_limits_between_samples(harmonics):
     model = random_arm(np.random.default_rng(39), 2)
     rng = np.random.default_rng(40)
     series = LimitedSeries(model, 1.0, harmonics, *LIMITS.values())

@@ -376,7 +376,7 @@ def test_column_of_a_sweep_table_may_vary_a_whole_port():
         ({}, "one or more parameters"),
     ],
 )
-def test_error_for_an_invalid_sweep_table_names_the_invalid_entry(table, text, tmp_path):
+def test_error_for_an_invalid_sweep_table_identifies_the_invalid_entry(table, text, tmp_path):
     if isinstance(table, str):
         (tmp_path / "params.csv").write_text(table)
         table = tmp_path / "params.csv"
@@ -408,7 +408,7 @@ def test_sweep_command_needs_either_values_or_a_table(capsys):
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_full_disk_error_of_a_sweep_names_the_record(tmp_path):
+def test_full_disk_error_of_a_sweep_contains_the_path_of_the_record(tmp_path):
     path = tmp_path / "runs.csv"
     path.symlink_to("/dev/full")
     design = grid({"decay.k": [1.0, 2.0]})

@@ -266,7 +266,7 @@ def test_reward_and_termination_functions_that_return_a_wrong_shape_or_type_are_
         ),
     ],
 )
-def test_error_for_a_wrong_argument_of_vector_env_names_the_argument(options, error, message):
+def test_error_for_a_wrong_argument_of_vector_env_identifies_the_argument(options, error, message):
     with pytest.raises(error, match=message):
         environment(**options)
 

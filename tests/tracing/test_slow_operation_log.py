@@ -57,6 +57,6 @@ def test_slow_operation_is_logged_while_it_runs():
         logger.removeHandler(handler)
 
 
-def test_message_about_compilation_with_the_ziglang_package_names_zig_as_the_compiler():
+def test_compilation_message_shows_zig_as_the_compiler_if_the_ziglang_package_compiles():
     assert _compiler_name((*_ZIG, "-target", "aarch64-linux-gnu")) == "zig"
     assert _compiler_name(("/usr/bin/clang",)) == "clang"

@@ -184,7 +184,7 @@ class Chooser:
     ],
     ids=["if", "int", "in numpy"],
 )
-def test_error_for_a_branch_on_a_traced_value_names_the_line(function, where, line, wanted):
+def test_error_for_a_branch_on_a_traced_value_identifies_the_line(function, where, line, wanted):
     source = Path(__file__).read_text().splitlines()
     number = next(k for k, text in enumerate(source, 1) if text.strip() == line)
     with pytest.raises(TraceError) as error:

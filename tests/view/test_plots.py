@@ -177,7 +177,7 @@ def test_plot_omits_string_signals_and_accepts_single_elements():
             result.plot(name)
 
 
-def test_plot_without_matplotlib_names_the_package_to_install(monkeypatch):
+def test_plot_error_without_matplotlib_suggests_the_package_to_install(monkeypatch):
     monkeypatch.setattr("rigidblocks.cosim.results.result.find_spec", lambda _: None)
     with pytest.raises(ImportError, match=r"a figure needs matplotlib: pip install matplotlib$"):
         result_with_texts().plot()

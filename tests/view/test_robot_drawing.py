@@ -64,7 +64,7 @@ def test_simplified_link_outline_deviates_from_the_convex_hull_by_less_than_the_
     assert np.all(hull.equations[:, :2] @ outline.T + hull.equations[:, 2:] < 1e-3)
 
 
-def test_drawing_marks_and_names_the_joints_of_a_small_robot():
+def test_drawing_shows_the_joints_of_a_small_robot_with_their_names():
     robots = draw_svg(ROBOTS["planar2"])
     picture = ET.fromstring(drawing(robots))
     assert [one.text for one in picture.iter(f"{SVG}text")] == ["x", "y", "z", "joint1", "joint2"]
