@@ -40,7 +40,7 @@ def test_linearization_of_a_lookup_table_has_the_slope_of_the_table():
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (((0.0, 1.0), (1.0, 2.0, 3.0)), "needs x (k,) and values (k,)"),
+        (((0.0, 1.0), (1.0, 2.0, 3.0)), "expected x (k,) and values (k,)"),
         (((0.0, 0.0), (1.0, 2.0)), "the breakpoints of a lookup table must increase"),
         (((0.0,), (1.0,)), "each grid needs 2 or more points"),
         (((0.0, 1.0), (1.0, np.nan)), "the values of a lookup table must be finite"),

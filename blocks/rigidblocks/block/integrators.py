@@ -390,6 +390,8 @@ def integrate(
 
         x + h sum b_i k_i,    k_i = derivative(t + c_i h, x_i)
 
+    The method defines the weights b_i, the stage times c_i and the stages x_i.
+
     Args:
         method: Explicit method.
         derivative: Function (t, x) that returns the state derivatives (n,).

@@ -196,6 +196,8 @@ class Stages:
     def _factorize(self, h: float) -> None:
         """Compute and store the factors of 1 - h root J for each eigenvalue `root` of the method.
 
+        J is the Jacobian of the state derivatives.
+
         If the factors for the step size h [s] are already stored, the function does nothing.
         """
         if self.factored == h:

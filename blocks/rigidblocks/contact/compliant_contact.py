@@ -207,8 +207,9 @@ class SoftLaw:
 
             min(-p, -(p + D / K dp/dt))
 
-        The margin refers to the continuous form of the law. p is the gap, negative in penetration.
-        For an approaching body that does not touch the surface, the margin is -p.
+        The margin refers to the continuous form of the law. p is the gap, negative in penetration,
+        and K and D are the coefficients of the law. If an approaching body does not touch the
+        surface, the margin is -p.
         """
         depth = contact.depth
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))

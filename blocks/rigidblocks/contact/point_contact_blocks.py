@@ -352,9 +352,9 @@ class ContactPlant(CompliantPlant):
       gains no energy at any stiffness. The step size may exceed the time constant D_t / K_t of the
       patches.
     - "adaptive" is sufficient if the contact is not stiff.
-    - Explicit methods with fixed steps need steps below about 2.5 sqrt(m_eff / K), 2.5 m_eff / D
-      and 2.5 D_t / K_t. `simulate` issues a warning for larger steps. Each bounce adds or removes
-      some energy.
+    - Explicit methods with fixed steps need steps below about 2.5 sqrt(m / K), 2.5 m / D and
+      2.5 D_t / K_t, with the effective mass m at the contact. `simulate` issues a warning for
+      larger steps. Each bounce adds or removes some energy.
     - Linearly implicit methods with fixed steps have a much larger energy error.
 
     Raises:

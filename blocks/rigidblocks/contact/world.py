@@ -560,7 +560,7 @@ class World:
             sensors: Contact sensors; each of the two bodies of a sensor may be a whole member.
             stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits. If it is
                 None, the plant has no stops.
-            elements: More elements, such as drives. Names of joints and bodies are the names in
+            elements: Additional elements, such as drives. Joints and bodies have the names in
                 `model()`, for example arm.joint1.
             options: Options of `SoftContactPlant` except the robot, ground and
                 collision_exclusions.

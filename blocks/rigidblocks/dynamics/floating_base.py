@@ -167,9 +167,13 @@ def rnea_floating(
 ) -> FloatingForces:
     """Return the base acceleration and the joint forces from the joint accelerations.
 
-    This is IDf of spatial_v1. The outward pass uses accelerations relative to the base. The
-    composite inertia of the whole model then gives the acceleration of the base (RBDA Table 9.6):
-    I0c a0 + p0c = 0, tau_i = S_i^T (I_i^c a0 + p_i^c).
+    This is IDf of spatial_v1 (RBDA Table 9.6). The outward pass uses accelerations relative to the
+    base. The composite inertia I0c and bias force p0c of the whole model then give the acceleration
+    a0 of the base:
+
+        I0c a0 + p0c = 0,    tau_i = S_i^T (I_i^c a0 + p_i^c)
+
+    I_i^c and p_i^c belong to the subtree of body i, and S_i is the motion subspace of joint i.
 
     Args:
         model: Model with a floating base.
@@ -217,8 +221,8 @@ def bias_force_floating(
     """Return the bias forces p0c of the floating base and C of the joints.
 
     The equation of motion is `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13,
-    Table 9.5). Here a0 is the acceleration of the base in *floating-base* coordinates. The
-    arguments are as in `aba_floating`.
+    Table 9.5). Here a0 is the acceleration of the base in *floating-base* coordinates. I0c, F and H
+    are the blocks of `crba_floating`. The arguments are as in `aba_floating`.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -264,8 +268,8 @@ def forward_dynamics_crba_floating(
 ) -> FloatingMotion:
     """Return the accelerations of base and joints, computed from the inertia matrix.
 
-    The arguments and the result are as in `aba_floating`. The function solves `[[I0c, F], [F^T, H]]
-    [a0; qdd] = [0; tau] - [p0c; C]` (RBDA Eq 9.13). Without G, it skips the branch-induced zeros of
+    The arguments and the result are as in `aba_floating`. The function solves the equation of
+    motion of `bias_force_floating` (RBDA Eq 9.13). Without G, it skips the branch-induced zeros of
     the matrix, with the base as a chain of six variables. `rotor_inertia` (n,) is added to the
     diagonal of H (RBDA Eq 9.28).
 
@@ -314,7 +318,8 @@ def body_jacobian_floating(model: Model, q: Array, body: str | int) -> Array:
 
         J^f = J - X I0c^-1 F, with X from base to body coordinates
 
-    The velocity of the body in body coordinates is J^f qd. If internal impulses change the joint
+    J is the Jacobian of the body relative to the base. I0c and F are blocks of `crba_floating`. The
+    velocity of the body in body coordinates is J^f qd. If internal impulses change the joint
     velocities by delta qd, they change the velocity of the body by J^f delta qd.
 
     Args:

@@ -439,8 +439,8 @@ def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
     """Return the bias forces (nv,) of rotor inertias along the translations of SixDoF joints.
 
     The bias force of the rotor inertia a is a (w x v). w and v are the angular and the linear
-    velocity of the joint in F_s coordinates. These coordinates rotate with w, so the acceleration
-    of the rotor is dv/dt + w x v. The bias forces of all other variables are zero.
+    velocity of the joint in coordinates of F_s, the joint frame on the successor. F_s rotates with
+    w, so the acceleration of the rotor is dv/dt + w x v. All other bias forces are zero.
     """
     bias = []
     for joint, at in zip(model.joint, model.v_slices, strict=True):

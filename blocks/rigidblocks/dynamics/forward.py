@@ -301,9 +301,9 @@ def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerati
 def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[Any, ...]:
     """Return Xup, S, v, c, IA and pA of body i, in the first pass of `aba`.
 
-    In spatial vectors, c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and
-    pA = v x* I v the bias force. `v_p` is the velocity of the parent. Accelerations are as defined
-    in `Transform.carry`.
+    Xup is the transform from the parent, S the motion subspace of the joint, and v the velocity. In
+    spatial vectors, c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and pA = v x* I v
+    the bias force. `v_p` is the velocity of the parent. `Transform.carry` defines accelerations.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = body_transform(model, i, XJ, q)
@@ -330,8 +330,8 @@ def articulated_step(
 ) -> tuple[Array, Array, Any, Array]:
     """Eliminate joint i, which has the force tau, in the second pass of `aba`.
 
-    U = I^A S, D = S^T U and u = tau - S^T p^A. `rotor` is the rotor inertia that acts only at the
-    joint (RBDA Eq 9.28).
+    U = I^A S, D = S^T U and u = tau - S^T p^A. Xup, S, c, IA and pA are the quantities of
+    `outward_step`. `rotor` is the rotor inertia that acts only at the joint (RBDA Eq 9.28).
 
     Returns:
         U D^-1, D^-1 u, and the articulated inertia and bias force that act on the parent.
@@ -362,7 +362,8 @@ def acceleration(
     """Return the joint acceleration qdd and the body acceleration a, in the third pass of `aba`.
 
     qdd = D^-1 (u - U^T a') and a = a' + S qdd. a' = Xup a_p + c is the acceleration of the body for
-    qdd = 0, and a_p is the acceleration of the parent. `UDinv` is U D^-1, and `qdd0` is D^-1 u.
+    qdd = 0, and a_p is the acceleration of the parent. `UDinv` = U D^-1 and `qdd0` = D^-1 u are
+    results of `articulated_step`.
     """
     del model, i
     a = Xup @ a_p + c

@@ -23,8 +23,9 @@ class HydraulicCylinder(Motor):
         dp_b/dt = bulk_modulus / V_b (Q_b + area_b v + leakage (p_a - p_b))
         V_a = dead_volume + area_a x,    V_b = dead_volume + area_b (stroke - x)
 
-    x is the position of the piston, which is the position of the prismatic joint minus `retracted`,
-    and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
+    p [Pa], V [m^3] and Q [m^3/s] are the pressures, the volumes and the inflows of the chambers a
+    and b. x is the position of the piston, which is the position of the prismatic joint minus
+    `retracted`, and v is its velocity. Keep x between 0 and `stroke`, for example with a `Stop`.
 
     The command u from -1 to 1 is the valve opening. For u > 0, the valve connects chamber a with
     the supply and chamber b with the tank. For u < 0, the connections are exchanged. The flow
@@ -133,7 +134,7 @@ class HydraulicCylinder(Motor):
     def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
         """Return the hydraulic stiffness [N/m] at a joint position [m], and no damping.
 
-        K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b)
+        K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b), with the chamber volumes V_a and V_b.
         """
         V_a, V_b = self._volumes(min(max(angle - self.retracted, 0.0), self.stroke))
         return self.bulk_modulus * (self.area_a**2 / V_a + self.area_b**2 / V_b), 0.0

@@ -392,6 +392,8 @@ def forward_kinematics(robot: Model | Frames, q: ArrayLike) -> dict[str, Transfo
 
         X = placement X_body
 
+    X_body is the pose of the body, and `placement` the transform from body to frame coordinates.
+
     Args:
         robot: Model, or description of a robot from a file (`load_model`).
         q: Configuration (nq,) [rad or m].

@@ -225,7 +225,7 @@ def _locate_common_normal(X: Transform) -> tuple[float, float]:
 
 
 def _remove_rounding_errors(X: Transform) -> Transform:
-    """Round elements of X.E near 0 and +-1, and elements of X.r near 0, to these values."""
+    """Round elements of X.E close to 0, 1 or -1, and elements of X.r close to 0."""
     E = np.where(np.abs(X.E) < 1e-14, 0.0, X.E)
     E = np.where(np.abs(np.abs(E) - 1.0) < 1e-14, np.sign(E), E)
     return Transform(

@@ -115,9 +115,10 @@ class CurrentLoop(Numbers):
         v_ref = kp (i_ref - i) + z + k w,    v = v_ref limited to the motor voltage
         dz/dt = ki (i_ref - i) + ki / kp (v - v_ref)
 
-    The loop limits i_ref to [-current_max, current_max], and compensates the back EMF k w. The
-    second term of dz/dt prevents windup. With kp = a L and ki = a R, the loop has the bandwidth
-    a [rad/s]; `bandwidth_gains` returns these gains. Motors without inductance do not need a loop.
+    i_ref is the command and i the current. The loop limits i_ref to [-current_max, current_max],
+    and compensates the back EMF k w. The second term of dz/dt prevents windup. For a motor with the
+    resistance R and the inductance L, the gains kp = a L and ki = a R give the bandwidth a [rad/s]
+    (`bandwidth_gains`). Motors without inductance do not need a loop.
     """
 
     kp: Any

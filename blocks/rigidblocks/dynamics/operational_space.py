@@ -71,7 +71,8 @@ class TwoHandles(NamedTuple):
 class HandleJoint(NamedTuple):
     """Joint from the handle with the index `near` to the handle with the index `far`.
 
-    T (6, 6 - n) is a basis of the constraint forces, and c (6,) the bias acceleration of the joint.
+    The joint has n degrees of freedom. T (6, 6 - n) is a basis of its constraint forces, and c (6,)
+    its bias acceleration.
     """
 
     near: int
@@ -198,9 +199,10 @@ def assemble_handles(
     """Connect articulated bodies by joints; return the handles `keep` (end of RBDA 7.5).
 
     The bodies may have any number of handles. The function connects all joints simultaneously, so
-    the joints may close loops. Handles are numbered body after body. For each joint, P contains the
-    block T in the rows of the far handle and -T in the rows of the near handle. The bias
-    accelerations must include the active forces of the joints.
+    the joints may close loops. Handles are numbered body after body. Phi is block-diagonal with the
+    inverse inertias of the bodies, and b contains their bias accelerations, which must include the
+    active forces of the joints. For each joint, P contains the block T in the rows of the far
+    handle and -T in the rows of the near handle.
 
         lam = Y^-1 (c - P^T b),  Y = P^T Phi P,  Phi' = Phi - Phi P Y^-1 P^T Phi,
         b' = b + Phi P lam
@@ -304,8 +306,9 @@ def handle_equation(
 
         Phi = J H^-1 J^T,  b = dJ/dt qd + J H^-1 (tau - C)
 
-    a and f (6h,) are the stacked accelerations and additional forces of the h handles. Each handle
-    uses the coordinates of its body. tau (nv,) and f_ext (nb, 6) contain all forces except f.
+    a and f (6h,) are the stacked accelerations and additional forces of the h handles. J (6h, nv)
+    contains their Jacobians, H is the inertia matrix, and C the bias force. Each handle uses the
+    coordinates of its body. tau (nv,) and f_ext (nb, 6) contain all forces except f.
 
     Args:
         model: Tree of bodies.
@@ -342,7 +345,10 @@ class ConstrainedMotion(NamedTuple):
 
 
 class BodyJointSpace(NamedTuple):
-    """Inertia H (n, n) and bias force C (n,) of a body in H qdd + C = S^T f."""
+    """Inertia H (n, n) and bias force C (n,) of a body in joint coordinates: H qdd + C = S^T f.
+
+    f (6,) is the force on the body, and S (6, n) the motion subspace of its joint.
+    """
 
     H: Array
     C: Array

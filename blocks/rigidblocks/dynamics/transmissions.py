@@ -158,17 +158,17 @@ def aba_with_rotors(
 ) -> Array:
     """Return the joint accelerations qdd (nv,) of a model with geared rotors at its joints.
 
-    The articulated-body algorithm uses D_i = S^T U + I_rot (RBDA Eq 9.28). `rotor_inertia` (nv,) is
-    I_rot at the joint, rho^2 times the rotor inertia. The algorithm neglects the rotor masses and
-    the gyroscopic forces. At a joint with several degrees of freedom I_rot is on the diagonal of H;
-    `rotor_bias` returns the bias forces of a SixDoF joint.
+    This is the articulated-body algorithm, with the rotor inertias on the diagonal of the inertia
+    matrix (RBDA Eq 9.28). It neglects the rotor masses and the gyroscopic forces. `rotor_bias`
+    returns the bias forces of rotors at a SixDoF joint.
 
     Args:
         model: Model without loops.
         q: Joint positions (nq,) [rad or m].
         qd: Joint velocities (nv,).
         tau: Joint forces (nv,) [N m or N].
-        rotor_inertia: Rotor inertia I_rot (nv,) at the joints [kg m^2 or kg].
+        rotor_inertia: Rotor inertias (nv,) at the joints [kg m^2 or kg], the squared gear ratios
+            times the inertias of the rotors.
         f_ext: External wrenches (nb, 6) on the bodies in base coordinates [N m, N].
         gravity: Gravity (3,) [m/s^2] in base coordinates; by default model.gravity.
     """
@@ -179,7 +179,9 @@ def aba_with_rotors(
 
 
 class ReflectedRotor(NamedTuple):
-    """Rotor that a gear connects rigidly to a joint: D_i = S^T U + ratio^2 inertia (RBDA Eq 9.28).
+    """Rotor that a gear connects rigidly to a joint (RBDA Eq 9.28).
+
+    The rotor adds ratio^2 inertia to the inertia of the joint.
 
     `inertia` [kg m^2] is the rotor inertia about its own axis. `ratio` is the rotor speed
     divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and

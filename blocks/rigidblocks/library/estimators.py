@@ -304,7 +304,7 @@ class KalmanFilter(Block):
         return predicted
 
     def _delay(self, values: Array, estimate: Array) -> Array:
-        """Return `values` (m,), with the oldest past values in `estimate` for delayed outputs."""
+        """Replace the `values` (m,) of delayed outputs by the oldest past values in `estimate`."""
         values, k = values.astype(np.result_type(values, estimate)), len(self._flat_ports)
         for port in self._clones:
             k += port.size

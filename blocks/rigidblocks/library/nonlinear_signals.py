@@ -533,10 +533,9 @@ class LookupTable(Block):
         lengths = tuple(len(x) if x.ndim == 1 else 0 for x in axes)
         if values.ndim not in (1, 2) or lengths != values.shape or min(lengths) < 2:
             raise ValueError(
-                "a 1-D lookup table needs x (k,) and values (k,); a 2-D lookup table needs two "
-                "grids x of shape (k,) and (l,), and values (k, l); each grid needs 2 or more "
-                f"points; the grids have the lengths {lengths}, and values has the shape "
-                f"{values.shape}"
+                f"values of shape {values.shape} of a lookup table do not fit x of the lengths "
+                f"{lengths}; expected x (k,) and values (k,), or x = (x1 (k,), x2 (l,)) and values "
+                "(k, l), with at least 2 points along each axis"
             )
         if any(np.any(np.diff(x) <= 0) for x in axes):
             raise ValueError("the breakpoints of a lookup table must increase")

@@ -419,7 +419,7 @@ def _add_recurrent_states(
 def _state_pairs(
     inputs: Mapping[str, tuple[int, ...]], outputs: Mapping[str, tuple[int, ...]]
 ) -> dict[str, str]:
-    """Return the pairs of an input NAME_in and an output NAME_out of equal size, as a mapping."""
+    """Map each input NAME_in to the output NAME_out if both have the same size."""
     pairs = ((name, re.sub(r"in$", "out", name)) for name in inputs if name.endswith("_in"))
     return {
         name: result

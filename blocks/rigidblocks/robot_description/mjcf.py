@@ -84,7 +84,7 @@ def planes(m: Any, body: int) -> list[Plane]:
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without contacts, and the body pairs with partly excluded geom pairs.
+    """Return the body pairs without contacts, and those that exclude only some geom pairs.
 
     The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if `contype` of one geom and `conaffinity` of

@@ -114,7 +114,7 @@ class PointSpring(NamedTuple):
 
 
 class Weightless(NamedTuple):
-    """Mass of the body with the index `body` on which gravity does not act.
+    """Part of the mass of a body on which gravity does not act; `body` is the body index.
 
     `mass` is in kg, `centre` (3,) [m] in body coordinates. If `mass` is greater than the mass of
     the body, the resulting force on the body is opposite to gravity.

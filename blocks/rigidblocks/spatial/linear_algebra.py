@@ -471,10 +471,9 @@ def _check_choice(
     tied = [j for j in choice if np.any(np.abs(result.rest[:, j]) > tolerance * np.abs(K).max())]
     if tied:
         raise ValueError(
-            f"the {given} are not independent: the constraints tie "
-            f"{' and '.join(names[j] for j in tied)} to "
-            f"{'each other' if len(tied) > 1 else 'a fixed value'}; at most "
-            f"{len(free) - _rank(result.rest, K, tolerance)} of them are independent"
+            f"the {given} are not independent: the constraints "
+            f"{'couple' if len(tied) > 1 else 'fix'} {' and '.join(names[j] for j in tied)}; at "
+            f"most {len(free) - _rank(result.rest, K, tolerance)} of them are independent"
         )
     if left := [names[j] for j in free if j not in choice]:
         raise ValueError(

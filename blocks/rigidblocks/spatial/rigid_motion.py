@@ -232,8 +232,11 @@ def dexp(u: Array) -> Array:
 
 
 def dlog(u: Array) -> Array:
-    """Return the Jacobian J (6, 6) of log with du/dt = J v, the inverse of `dexp`.
+    """Return the Jacobian J (6, 6) of log, the inverse of `dexp`.
 
+        du/dt = J v
+
+    v is the velocity of a frame at exp(u), in the coordinates of this frame.
     For a full turn the inverse does not exist, and the result is not finite.
     """
     solve = linear_solver(dexp(u))

@@ -49,10 +49,10 @@ class Fan(Protocol):
         """Identifier of the form rays_<digest>."""
 
     def distances(self, x: Array) -> Array:
-        """Return the distances (n,)."""
+        """Return the distance along each ray (n,) [m]."""
 
     def hits(self, x: Array) -> Array:
-        """Return the hits (n, 7)."""
+        """Return the distance, the scaled normal and the hit point of each ray (n, 7)."""
 
 
 class RayCall(ca.Callback):
@@ -174,12 +174,14 @@ def ray_call(name: str) -> RayCall | None:
 def ray_expression(fan: Fan, x: ca.SX, differentiable: bool) -> ca.SX:
     """Return the expressions of the distances (n,) of the rays.
 
-    Near a hit with the distance t0, the point r0 and g = n / (n . d0), the distance is
+    A ray starts at p and has the direction d. Near a hit at the distance t0 and the point r0, the
+    distance is, up to second-order terms,
 
         t = t0 + g . (r0 - p - t0 d)
 
-    up to second-order terms, because the point p + t d stays in the tangent plane. A graph for
-    derivatives contains this expression, with t0, g and r0 as constants.
+    because the point p + t d stays in the tangent plane. g = n / (n . d0) contains the surface
+    normal n and the direction d0 at the hit. A graph for derivatives contains this expression, with
+    t0, g and r0 as constants.
 
     Args:
         fan: Rays and shapes.

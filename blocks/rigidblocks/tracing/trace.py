@@ -594,7 +594,7 @@ class Graph:
 
     @cached_property
     def _called(self) -> ca.Function:
-        """CasADi function whose calls are not expanded; its name depends only on the operations."""
+        """CasADi function that other graphs call; its name depends only on its operations."""
         name = f"called_{hashlib.sha256(_operations_text(self.function).encode()).hexdigest()[:16]}"
         x = ca.SX.sym("x", self.function.size1_in(0))
         return ca.Function(name, [x], [self.function(x)], {"never_inline": True})

@@ -196,8 +196,8 @@ def contact_equation(
 ) -> ContactEquation:
     """Return the contact equation w = M lam + d of frictionless contacts (RBDA 11.3).
 
-    w are the separation accelerations. The function factorizes H = L^T L without the branch-induced
-    zeros, and computes M = Y^T Y with Y = L^-T T.
+    w are the separation accelerations, and lam the contact forces. The function factorizes
+    H = L^T L without the branch-induced zeros, and computes M = Y^T Y with Y = L^-T T.
 
     Args:
         model: The model.

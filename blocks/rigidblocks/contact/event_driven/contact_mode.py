@@ -209,7 +209,10 @@ def phase_equation(
     contacts: Sequence[AnyContact],
     closed: Sequence[int],
 ) -> PhaseEquation:
-    """Return the equation a = M lam + d along the normals and tangents of the contacts `closed`."""
+    """Return the equation a = M lam + d along the normals and tangents of the contacts `closed`.
+
+    a are the accelerations and lam the forces along these directions.
+    """
     each = each_direction([contacts[i] for i in closed])
     T = contact_matrix(model, q, each, friction=False)
     M, HinvT, free = delassus_factors(model, q, T, tau - bias_force(model, q, qd))
@@ -248,9 +251,9 @@ def motion_of(equation: PhaseEquation, phase: Phase) -> Motion:
 def phase_forces(equation: PhaseEquation, phase: Phase) -> tuple[Array, Array]:
     """Return the forces lam (r,) and accelerations a (r,) of the contacts in a contact mode.
 
-    The unknowns y are the normal forces of loaded contacts and the friction forces of sticking
-    contacts. The matrix G maps them to the forces lam = G y along all r directions. The
-    accelerations along the constrained directions c must be zero:
+    The contact equation is a = M lam + d. The unknowns y are the normal forces of loaded contacts
+    and the friction forces of sticking contacts. The matrix G maps them to the forces lam = G y
+    along all r directions. The accelerations along the constrained directions c must be zero:
 
         (M G)_c y = -d_c
 

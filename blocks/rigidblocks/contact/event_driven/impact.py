@@ -464,7 +464,8 @@ def contact_step(
         e: Coefficient of restitution.
         correction: Fraction of the penetration depth that a step removes.
         fastest: Maximum velocity of the penetration correction [m/s].
-        solve: Solver that returns lam from (M, d, mu).
+        solve: Solver that returns lam from (M, d, mu), with M = T^T H^-1 T and the contact
+            velocities d for lam = 0.
         cone: Friction limit of the solver, for the residual: True for Coulomb's cone, False for the
             pyramid.
         start: Impulses (n, 3) of the contacts in the previous step, for a warm start. The function

@@ -174,8 +174,8 @@ def consistent_velocity(
 ) -> Array:
     """Return the velocities (nv,) nearest to qd that keep the loops closed: K(q) qd = 0.
 
-    The distance is in the inertia metric. If the velocity error of qd exceeds `tolerance`, a
-    warning reports the change.
+    K is the constraint matrix, and the distance is in the inertia metric. If the velocity error of
+    qd exceeds `tolerance`, a warning reports the change.
 
     Args:
         model: Model with or without loops.

@@ -256,7 +256,7 @@ def solve_elimination(
 def _fixed_and_free(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return two lists: the component of w that each front determines, and z, by front.
+    """Return for each front the component of w that the front determines, and the vector z.
 
     w and z are the vectors of `solve_elimination`, in the coordinates of the front (`Front`).
     """
@@ -493,9 +493,9 @@ def null_space_method(
 
         qdd = G ydd + g,   G^T H G ydd = G^T (f - H g)
 
-    Complete pivoting of K selects the independent variables and sets lam of dependent constraints
-    to 0 (RBDA 8.8). `independent` lists the indices of prescribed independent variables. The
-    function does not check these indices; `spatial.linear_algebra.null_space` does.
+    qdd = G ydd + g is the general solution of K qdd = k. Complete pivoting of K selects the
+    independent variables and sets lam of dependent constraints to 0 (RBDA 8.8). `independent` lists
+    the indices of prescribed independent variables, which the function does not check.
     """
     del parent, blocks
     K_x = reduction(K, k, independent)

@@ -216,8 +216,10 @@ def baumgarte(
 ) -> LoopConstraints:
     """Add the Baumgarte stabilization k_stab to k (RBDA Eq 8.22).
 
-    k_stab = -2 alpha (K qd + drift) - beta^2 delta with alpha = beta = 1/T_stab. The position
-    errors then decay like a critically damped spring with the time constant T_stab.
+        k_stab = -2 alpha (K qd + drift) - beta^2 delta,    alpha = beta = 1/T_stab
+
+    K, k and delta are the fields of `constraints`. The position errors delta decay like a
+    critically damped spring with the time constant T_stab.
 
     Args:
         constraints: Constraints of the loops.

@@ -115,8 +115,8 @@ def loop_diagnostics(
     """Return the errors, singular values, rank and mobility of the loops at (q, qd).
 
     The function supports floats and traced scalars. For traced arguments, each sweep of the
-    singular value decomposition adds about 10 m^2 n operations for m constraints. Use traced
-    arguments only for models with at most a dozen constraints.
+    singular value decomposition adds about 10 m^2 n operations for m constraints and n velocity
+    variables. Use traced arguments only for models with at most a dozen constraints.
 
     Args:
         model: Model with loops.

@@ -224,9 +224,9 @@ def dependent_positions(
 ) -> Array:
     """Return the configuration q = Psi(y) (nq,) of the coordinates y, by Newton's iteration.
 
-    The result satisfies R(q, y) = 0 and closes the loops. The iteration ends when the remaining
-    error is at most `tolerance`. The Newton steps dq_0, dq_1, ... give the contraction rate rho and
-    an estimate of this error (Spencer 2004, 2.3.1):
+    The result satisfies the coordinate equations R(q, y) = 0 and closes the loops. The iteration
+    ends when the remaining error is at most `tolerance`. The Newton steps dq_0, dq_1, ... give the
+    contraction rate rho and an estimate of this error (Spencer 2004, 2.3.1):
 
         rho/(1 - rho) |dq_j| <= tolerance,   rho = (|dq_j|/|dq_0|)^(1/j)
 
@@ -264,6 +264,9 @@ def independent_motion(
     """Return G and g, which map yd and ydd to qd and qdd (Spencer 2004, Eq 2.45, 2.46).
 
         G = [D1 R; K]^-1 [-D2 R; 0],   g = [D1 R; K]^-1 [0; k]
+
+    D1 R = dR/dq and D2 R = dR/dy are the derivatives of the coordinate equations, and K qdd = k are
+    the loop constraints.
 
     For `LinearCoordinates`, g also includes the term of `LinearCoordinates.bias`, so that ydd is
     the second derivative of y. For other nonlinear coordinates, g is one of the solutions of
@@ -375,9 +378,10 @@ def dependent_motion(model: Tree, q: Array, qd: Array, independent: list[int]) -
 
         [R; K] dq = [0; -delta],   [R; K] qd = [R qd; -drift]
 
-    R selects the independent variables, which do not change. Newton's method always takes
-    `ITERATIONS` iterations, so the function supports floats and traced scalars. The variables of a
-    joint with a quaternion may be independent. If the independent variables are not valid
+    R selects the independent variables, which do not change. K is the constraint matrix, delta
+    contains the position errors, and drift the velocity errors at qd = 0. Newton's method always
+    takes `ITERATIONS` iterations, so the function supports floats and traced scalars. The variables
+    of a joint with a quaternion may be independent. If the independent variables are not valid
     coordinates, some constraints are not satisfied.
 
     Args:

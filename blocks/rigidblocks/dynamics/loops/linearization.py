@@ -99,6 +99,9 @@ def loop_linearization(
         A22 = -(G^T H G)^-1 G^T (dtau/dqd G + 2 H Gdot)
         tau' = rnea(q, qd, qdd) - tau    (Spencer 2004, 4.2, App. B)
 
+    G = dq/dy, and Gdot and Gddot are its time derivatives. H is the inertia matrix, and dtau/dq and
+    dtau/dqd are the derivatives of rnea.
+
     For revolute, prismatic, helical and cylindrical joints, recursions compute these matrices
     without finite differences and without a tracer. These joints have a constant S and velocities
     that are the derivatives of their positions.
@@ -366,7 +369,8 @@ def tangent_linearization(
 def _column(model: Tree, point: _Point, M: Array, unit: Array, gravity: Array | None) -> Array:
     """Return one column of A: the derivative of (dy/dt, d2y/dt2) along `unit`.
 
-    `unit` (2p,) is a unit vector in the space of (y, dy/dt), and M is (N^T H N)^-1.
+    `unit` (2p,) is a unit vector in the space of (y, dy/dt). M is (N^T H N)^-1, with the fields N
+    and H of `point`.
     """
     p, N, still = len(point.R), point.N, np.zeros(model.nv)
     dq, dyd = N @ unit[:p], unit[p:]

@@ -330,8 +330,9 @@ class LoopMotion(NamedTuple):
 
         H qdd + C = tau + tau^a + K^T lam,   K qdd = k
 
-    If constraints are dependent, lam is 0 for the dropped constraints. The joint forces K^T lam do
-    not depend on the choice of the dropped constraints.
+    K qdd = k are the loop constraints, H is the inertia matrix and C the bias force. tau^a are the
+    forces of active loop joints (`active_forces`). If constraints are dependent, lam is 0 for the
+    dropped constraints. The joint forces K^T lam do not depend on the choice of these constraints.
 
     Attributes:
         qdd: Accelerations (nv,) of the tree joints.
@@ -578,10 +579,11 @@ def actuator_forces(
 ) -> LoopForces:
     """Return actuator forces with the same effect on the system as the forces tau of all joints.
 
-    The function solves G_u^T u = G^T tau for the actuator forces u (RBDA Eq 8.63). For redundant
-    actuators, the forces have the smallest sum of squares. If the accelerations due to tau violate
-    the loop constraints, the function uses the nearest consistent accelerations in the inertia
-    metric. The function does not check that q closes the loops.
+    The function solves G_u^T u = G^T tau for the actuator forces u (RBDA Eq 8.63), with G and G_u
+    as in `closed_loop_inverse_dynamics`. For redundant actuators, the forces have the smallest sum
+    of squares. If the accelerations due to tau violate the loop constraints, the function uses the
+    nearest consistent accelerations in the inertia metric. The function does not check that q
+    closes the loops.
 
     Args:
         model: Model with loops.
