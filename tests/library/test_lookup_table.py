@@ -42,7 +42,7 @@ def test_linearization_of_a_lookup_table_has_the_slope_of_the_table():
     [
         (((0.0, 1.0), (1.0, 2.0, 3.0)), "expected x (k,) and values (k,)"),
         (((0.0, 0.0), (1.0, 2.0)), "the breakpoints of a lookup table must increase"),
-        (((0.0,), (1.0,)), "each grid needs 2 or more points"),
+        (((0.0,), (1.0,)), "at least 2 points along each axis"),
         (((0.0, 1.0), (1.0, np.nan)), "the values of a lookup table must be finite"),
         (((0.0, 1.0), (1.0, 2.0), "spline"), "must be hold or linear, not 'spline'"),
     ],
