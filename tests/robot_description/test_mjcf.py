@@ -9,6 +9,7 @@ import re
 import numpy as np
 import pytest
 from lxml import etree
+from numpy.polynomial import Polynomial
 from numpy.testing import assert_allclose, assert_array_equal
 
 from library_runs import outputs, run
@@ -426,6 +427,7 @@ TENDONS = {
     "t": '<fixed name="t"><joint joint="l" coef="-1.5"/></fixed>',
     "u": '<fixed name="u"><joint joint="k" coef="-3"/><joint joint="l" coef="4"/></fixed>',
     "v": '<fixed name="v"><joint joint="k" coef="0.5"/><joint joint="j" coef="0.25"/></fixed>',
+    "x": '<fixed name="x"><joint joint="o" coef="0.8"/></fixed>',
     "w": '<spatial name="w"><site site="x"/><site site="y"/></spatial>',
 }
 
@@ -436,12 +438,33 @@ def with_tendons(equality):
     return f"<tendon>{tendons}</tendon><equality>\n{equality}</equality>"
 
 
+def polynomial_bend(there, data, e):
+    """Return p''(y) (dy/dt)^2 of the equality constraint e of two joints or fixed tendons."""
+    other = there.eq_obj2id[e]
+    if other < 0:
+        return 0.0
+    if there.eq_type[e] == mujoco.mjtEq.mjEQ_JOINT:
+        y = data.qpos[other] - there.qpos0[other]
+        yd = data.qvel[other]
+    else:
+        y, yd = data.ten_length[other] - there.tendon_length0[other], data.ten_velocity[other]
+    return Polynomial(there.eq_data[e, :5]).deriv(2)(y) * yd**2
+
+
 TENDON_EQUALITIES = {
     "one tendon of two joints": '<tendon tendon1="s" polycoef="0.4 9 9 9 9"/>',
     "two tendons with a common joint": '<tendon tendon1="s" tendon2="u" polycoef="0.3 1 0 0 0"/>',
     "a tendon that fixes a joint": '<tendon tendon1="t" polycoef="0.6 0 0 0 0"/>',
     "a chain": """<tendon tendon1="s" polycoef="0.4 0 0 0 0"/>
         <tendon tendon1="u" polycoef="-0.2 0 0 0 0"/>""",
+    "a quartic of two joints": '<joint joint1="l" joint2="j" polycoef="0.1 0.7 -0.3 0.2 0.4"/>',
+    "a square without a linear term": '<joint joint1="k" joint2="o" polycoef="0 0 0.5 0 0"/>',
+    "a chain of polynomials": """<joint joint1="k" joint2="j" polycoef="0.2 0.3 0.1 0 0"/>
+        <joint joint1="o" joint2="k" polycoef="0.1 0.5 0 -0.2 0"/>""",
+    "a polynomial before a linear equation": """<joint joint1="j" joint2="o"/>
+        <joint joint1="j" joint2="l" polycoef="0 0 0.5 0 0"/>""",
+    "a cubic of two tendons": """<tendon tendon1="t" tendon2="x"
+        polycoef="0.3 0.5 0.2 0.1 0"/>""",
     "a tendon with a joint equality": """<joint joint1="j" joint2="o" polycoef="0.1 0.7 0 0 0"/>
         <tendon tendon1="v" polycoef="0.4 0 0 0 0"/>""",
 }
@@ -449,7 +472,10 @@ TENDON_EQUALITIES = {
 
 @pytest.mark.parametrize("kind", TENDON_EQUALITIES)
 def test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations(kind, read, rng):
-    """Compare with [M J^T; J 0] [qdd; -f] = [tau - h; 0], with M, h and J from MuJoCo."""
+    """Compare with [M J^T; J 0] [qdd; -f] = [tau - h; k], with M, h and J from MuJoCo.
+
+    k is the second derivative of the polynomials.
+    """
     text = mjcf(FINGERS, with_tendons(TENDON_EQUALITIES[kind]))
     robot = read(text)
     assert robot.warnings == ("joint positions are relative to the attribute ref of each joint",)
@@ -481,7 +507,8 @@ def test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations(kind, read
         force[of] = tau
         n = len(J)
         K = np.block([[M, J.T], [J, np.zeros((n, n))]])
-        expected = np.linalg.solve(K, np.concatenate([force - h, np.zeros(n)]))[: there.nv]
+        bends = np.array([polynomial_bend(there, data, e) for e in range(there.neq)])
+        expected = np.linalg.solve(K, np.concatenate([force - h, bends]))[: there.nv]
         x, u = Record({"q": q, "qd": qd}), Record({"tau": tau})
         found = call(plant, "output", 0.0, x, u, p)["qdd"]
         assert_allclose(found, expected[of], atol=1e-9 * np.abs(expected).max())
@@ -494,7 +521,7 @@ def test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations(kind, read
         ('<tendon tendon1="w"/>', "needs fixed tendons, but 'w' is spatial"),
         (
             '<tendon tendon1="s" tendon2="v" polycoef="0 1 0 2 0"/>',
-            "of tendons must be a linear equation, but has polycoef 0 1 0 2 0",
+            "of tendons with polycoef 0 1 0 2 0 needs two tendons of one joint each",
         ),
     ],
 )
@@ -507,6 +534,54 @@ def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line_num
     with pytest.raises(FormatError, match=re.escape(reason)) as refusal:
         read(text)
     assert f"robot.xml:{line}: an <equality> constraint" in str(refusal.value)
+
+
+def test_mjcf_joint_that_two_polynomials_determine_is_rejected(read):
+    more = """<equality><joint joint1="j" joint2="k" polycoef="0 0 1 0 0"/>
+        <joint joint1="j" joint2="l" polycoef="0 0 1 0 0"/></equality>"""
+    text = "couples the joints 'j' and 'l', but other constraints already determine 'j'"
+    with pytest.raises(FormatError, match=text):
+        read(mjcf(FINGERS, more))
+
+
+CURVED = {
+    "floating base": (
+        f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
+        <body pos="0 0 1"><joint name="j" axis="0 1 0"/>{BALL}</body>
+        <body pos="1 0 0"><joint name="k" axis="1 0 0"/>{GEOM}</body></body>""",
+        "",
+    ),
+    "loop": (
+        f"""<body name="a"><joint name="j" axis="0 1 0"/>{GEOM}
+        <body name="b" pos="0 0 1"><joint name="m" axis="0 1 0"/>{GEOM}</body></body>
+        <body name="c" pos="1 0 0"><joint name="l" axis="0 1 0"/>{GEOM}</body>
+        <body name="d" pos="0 1 0"><joint name="k" axis="1 0 0"/>{GEOM}</body>""",
+        '<connect body1="b" body2="c" anchor="1 0 1"/>',
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", CURVED)
+def test_energy_is_constant_and_joints_satisfy_a_polynomial_equality(kind, read, tmp_path):
+    """The constraint force of the equality does no work."""
+    body, more = CURVED[kind]
+    more += '<joint joint1="k" joint2="j" polycoef="0 0.4 0.5 -0.3 0.2"/>'
+    robot = read(mjcf(body, f"<equality>{more}</equality>"))
+    save_model(robot, tmp_path / "robot.json")
+    plant = described_plant(load_model(tmp_path / "robot.json"))
+    names = [*plant.model.joint_names]
+    j, k = (names.index(name) for name in "jk")
+    shift = {"floating base": 1}.get(kind, 0)  # the state q omits the floating base
+    qd = np.zeros(plant.model.nv - 6 * shift)
+    qd[j - shift], qd[k - shift] = 1.0, 0.4
+    if kind == "loop":  # a parallelogram: the coupler does not turn
+        qd[names.index("m")], qd[names.index("l")] = -1.0, 1.0
+    y = run(plant, 1e-2, 60, qd=qd)
+    q = y["q"].T
+    curve = Polynomial([0, 0.4, 0.5, -0.3, 0.2])
+    assert np.ptp(q[j - shift]) > 0.3
+    assert_allclose(q[k - shift], curve(q[j - shift]), atol=1e-10)
+    assert_allclose(y["energy"], y["energy"][0], atol=1e-8)
 
 
 TWO_SITES = f"""<body name="a" pos="0 0 1"><freejoint/>{GEOM}
@@ -657,7 +732,7 @@ def test_mjcf_equality_constraints_become_loop_joints_and_couplings(read):
         <joint joint1="k" joint2="j" polycoef="0.5 2 0 0 0"/></equality>"""
     robot = read(mjcf(two, more))
     assert [type(loop.joint).__name__ for loop in robot.model.loops] == ["Spherical", "Fixed"]
-    assert [tuple(c) for c in robot.couplings] == [(1, 0, 2.0, 0.5)]
+    assert [tuple(c) for c in robot.couplings] == [(1, 0, 2.0, 0.5, ())]
 
 
 def schema_lines():
@@ -804,14 +879,6 @@ BROKEN = {
             "</spatial></tendon>",
         ),
         "tendons that are neither springs between two points nor sums of joint positions",
-    ),
-    "a quadratic equality": (
-        mjcf(
-            f"<body><joint name='j'/>{GEOM}</body><body><joint name='k'/>{GEOM}</body>",
-            "<equality><joint joint1='k' joint2='j' polycoef='0 1 1 0 0'/></equality>",
-        ),
-        "robot.xml:1: an <equality> constraint of joints must be a linear equation, but has "
-        "polycoef 0 1 1 0 0",
     ),
 }
 

@@ -357,19 +357,21 @@ class Elasticity(Numbers):
 class Follower(Numbers):
     """Joint that a gear, a belt or a rack couples to the joint of a drive, such as a mimic joint.
 
-        q_follower = ratio q + offset
+        q_follower = ratio q + offset + sum of curve[k] q^(k + 2)
 
-    The joints satisfy this constraint exactly. A plant without loops eliminates the follower
+    The coefficients `curve` of the higher powers are constants, and by default there are none. The
+    joints satisfy this constraint exactly. A plant without loops eliminates the follower
     position; a plant with loops adds the constraint to its loop constraints. Both joints may have
     motors, and a follower may drive other joints.
 
     Raises:
-        ValueError: The ratio is zero.
+        ValueError: The ratio is zero, and no coefficient of a higher power is given.
     """
 
     joint: str | int | AlongJoint
     ratio: Any = 1.0
     offset: Any = 0.0
+    curve: tuple[float, ...] = ()
     quantities: ClassVar = {
         "ratio": Number("follower ratio", "ratio of the speed of the follower to the joint speed"),
         "offset": Number("follower length", "position of the follower at zero joint position"),
@@ -377,7 +379,7 @@ class Follower(Numbers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.ratio, float | int) and self.ratio == 0:
+        if isinstance(self.ratio, float | int) and self.ratio == 0 and not any(self.curve):
             raise ValueError("the ratio of a Follower must not be zero")
 
     def units(self, model: Tree, driving_unit: str) -> dict[str, str]:
@@ -599,7 +601,8 @@ class Drive:
         if self.follower is None:
             return None
         assert not isinstance(self.line, JointSum)
-        return GearPair(self.follower.joint, self.line, self.follower.ratio, self.follower.offset)
+        f = self.follower
+        return GearPair(f.joint, self.line, f.ratio, f.offset, tuple(f.curve))
 
     # ---- signals ----
 

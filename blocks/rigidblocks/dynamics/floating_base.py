@@ -265,6 +265,7 @@ def forward_dynamics_crba_floating(
     gravity: Array | None = None,
     rotor_inertia: Array | None = None,
     G: Array | None = None,
+    g: Array | None = None,
 ) -> FloatingMotion:
     """Return the accelerations of base and joints, computed from the inertia matrix.
 
@@ -273,8 +274,9 @@ def forward_dynamics_crba_floating(
     the matrix, with the base as a chain of six variables. `rotor_inertia` (n,) is added to the
     diagonal of H (RBDA Eq 9.28).
 
-    G is the gear matrix in qdd = G ydd, with the accelerations ydd of the independent variables.
-    If G is given, the function projects the equation onto these variables (RBDA Eq 9.26).
+    G is the gear matrix in qdd = G ydd + g, with the accelerations ydd of the independent
+    variables. If G is given, the function projects the equation onto these variables (RBDA Eq
+    9.26). g (n,) is the bias of nonlinear gears, by default zero.
     """
     I0c, F, H = crba_floating(model, q)
     if rotor_inertia is not None:
@@ -285,7 +287,11 @@ def forward_dynamics_crba_floating(
         solution = solve_ltdl(whole, expanded_parent(model), u)
     else:
         all_G = np.block([[np.eye(6), np.zeros((6, G.shape[1]))], [np.zeros((len(G), 6)), G]])
+        if g is not None:
+            u = u - whole[:, 6:] @ g
         solution = all_G @ positive_solution(all_G.T @ whole @ all_G, all_G.T @ u)
+        if g is not None:
+            solution = solution + np.concatenate([np.zeros(6), g])
     return FloatingMotion(X.inverse() @ solution[:6], solution[6:])
 
 

@@ -12,7 +12,7 @@ from rigidblocks.dynamics.inverse import bias_force, rnea
 from rigidblocks.robot.model import Model
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.linear_algebra import positive_solution
-from rigidblocks.spatial.scalar import is_traced
+from rigidblocks.spatial.scalar import is_number, is_traced
 from rigidblocks.spatial.spatial import Array
 
 
@@ -195,20 +195,45 @@ class ReflectedRotor(NamedTuple):
 
 
 class GearPair(NamedTuple):
-    """Coupling of two joints: q_driven = ratio q_driving + offset."""
+    """Coupling of two joints: q_driven = ratio y + offset + sum of curve[k] y^(k + 2).
+
+    y is the position of the joint `driving`.
+    """
 
     driven: str | int | AlongJoint
     driving: str | int | AlongJoint
     ratio: Any = 1.0
     offset: Any = 0.0
+    curve: tuple[float, ...] = ()
 
 
 class GearRelation(NamedTuple):
-    """Gear relation q = ratio q_driving + offset; `driving` is the index of q_driving."""
+    """Gear relation q = ratio y + offset + sum of curve[k] y^(k + 2).
+
+    y is the independent variable with the index `driving`. `bias` is the part of the driven
+    acceleration that does not depend on the accelerations: qdd = ratio ydd + bias. The bias is
+    zero unless `linearize` has set it.
+    """
 
     driving: int
     ratio: Any
     offset: Any
+    curve: tuple[Any, ...] = ()
+    bias: Any = 0.0
+
+    @property
+    def coefficients(self) -> tuple[Any, ...]:
+        """Coefficients of the polynomial in y, by increasing power."""
+        return (self.offset, self.ratio, *self.curve)
+
+    def linearize(self, y: Any, yd: Any) -> "GearRelation":
+        """Return the tangent of the gear at y, with the bias f''(y) yd^2."""
+        if not self.curve:
+            return self
+        value, slope, bend = 0.0, 0.0, 0.0
+        for c in reversed(self.coefficients):  # Horner's method for f, f' and f'' / 2
+            value, slope, bend = c + y * value, value + y * slope, slope + y * bend
+        return GearRelation(self.driving, slope, value - slope * y, (), 2.0 * bend * yd * yd)
 
 
 class Transmissions(NamedTuple):
@@ -222,9 +247,27 @@ class Transmissions(NamedTuple):
     driven: Mapping[int, GearRelation]
 
     @property
+    def is_linear(self) -> bool:
+        """True if the relations of all gears are linear."""
+        return not any(drive.curve for drive in self.driven.values())
+
+    def linearize(self, model: Tree, q: Array, qd: Array) -> "Transmissions":
+        """Return the tangents of all gears at q (nq,) and qd (nv,), with their biases."""
+        return self._replace(driven=linearize_gears(model, self.driven, q, qd))
+
+    @property
+    def bias(self) -> Array | None:
+        """Accelerations g (nv,) in qdd = G ydd + g, for gears from `linearize`; None if g = 0."""
+        biases = {k: drive.bias for k, drive in self.driven.items()}
+        if all(is_number(bias, 0.0) for bias in biases.values()):
+            return None
+        return np.array([biases.get(k, 0.0) for k in range(len(self.rotor_inertia))])
+
+    @property
     def matrix(self) -> Array:
         """Matrix G (nv, ny) of qd = G yd, with the independent variables yd in order."""
         count = len(self.rotor_inertia)
+        assert self.is_linear, "linearize nonlinear gears first"
         independent = [k for k in range(count) if k not in self.driven]
         G = np.zeros((count, len(independent)), dtype=object)
         G[independent, range(len(independent))] = 1.0
@@ -254,7 +297,7 @@ def transmissions(
             raise ValueError(
                 f"{_joint_of(model, k)} is driven by two gears; at most one gear can drive a joint"
             )
-        given[k] = GearRelation(driving, pair.ratio, pair.offset)
+        given[k] = GearRelation(driving, pair.ratio, pair.offset, pair.curve)
     return Transmissions(
         _convert_to_floats(inertia), {k: _relation_to_independent(model, given, k) for k in given}
     )
@@ -265,16 +308,29 @@ def project_onto_gears(
 ) -> tuple[Array, Array]:
     """Compute the driven variables from the independent variables; return q and qd."""
     positions, moved, speeds = position_indices(model), list(q), list(qd)
-    for k, (driving, ratio, offset) in driven.items():
+    for k, (driving, ratio, offset, *_) in linearize_gears(model, driven, q, qd).items():
         moved[positions[k]] = ratio * q[positions[driving]] + offset
         speeds[k] = ratio * qd[driving]
     return np.array(moved), np.array(speeds)
 
 
+def linearize_gears(
+    model: Tree, driven: Mapping[int, GearRelation], q: Array, qd: Array
+) -> Mapping[int, GearRelation]:
+    """Return the tangents of gears at q (nq,) and qd (nv,); linear gears do not change."""
+    if not any(drive.curve for drive in driven.values()):
+        return driven
+    positions = position_indices(model)
+    return {
+        k: gear.linearize(q[positions[gear.driving]], qd[gear.driving])
+        for k, gear in driven.items()
+    }
+
+
 def gear_constraints(
     model: Tree, driven: Mapping[int, GearRelation], q: Array
 ) -> tuple[Array, Array]:
-    """Return the gear constraints K qd = 0 and their position errors.
+    """Return the linear gear constraints K qd = 0 and their position errors.
 
     Returns:
         K (n, nv) and delta (n,), with one row per driven variable.
@@ -282,7 +338,7 @@ def gear_constraints(
     positions = position_indices(model)
     K: Array = np.zeros((len(driven), model.nv), dtype=object)
     delta = []
-    for row, (k, (driving, ratio, offset)) in zip(K, driven.items(), strict=True):
+    for row, (k, (driving, ratio, offset, *_)) in zip(K, driven.items(), strict=True):
         row[k], row[driving] = 1.0, -ratio
         delta.append(q[positions[k]] - (ratio * q[positions[driving]] + offset))
     return _convert_to_floats(K), np.array(delta)
@@ -301,11 +357,11 @@ def geared_accelerations(
 ) -> JointDynamics:
     """Return the accelerations of all variables and the forces of prescribed variables.
 
-        G1^T H G1 ydd1 = G1^T (tau - C - H G2 ydd2)      (RBDA Eq 9.26 and 9.2)
+        G1^T H G1 ydd1 = G1^T (tau - C - H (G2 ydd2 + g))      (RBDA Eq 9.26 and 9.2)
 
     H includes the rotor inertia on its diagonal, and C is the bias force. G1 and G2 are the columns
-    of `parts.matrix` for the free and for the prescribed independent variables. ydd1 and ydd2 are
-    the accelerations of these variables.
+    of the gear matrix for the free and for the prescribed independent variables. ydd1 and ydd2 are
+    the accelerations of these variables, and g is the bias of nonlinear gears.
 
     Args:
         model: Model without loops.
@@ -322,11 +378,14 @@ def geared_accelerations(
         The accelerations (nv,) and the forces (nv,). The forces are zero at variables that are not
         prescribed.
     """
+    parts = parts.linearize(model, q, qd)
     G = parts.matrix
     independent = [k for k in range(model.nv) if k not in parts.driven]
     free = [j for j, k in enumerate(independent) if k not in prescribed]
     ydd2 = np.array([qdd[k] if k in prescribed else 0.0 for k in independent])
     known = G @ ydd2
+    if parts.bias is not None:
+        known = known + parts.bias
     H = crba(model, q) + np.diag(parts.rotor_inertia)
     bias = rnea(model, q, qd, known, f_ext, gravity) + parts.rotor_inertia * known
     H1, u1 = projected_dynamics(H, tau - bias, G[:, free])
@@ -350,14 +409,29 @@ def _relation_to_independent(
                 f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
             )
         seen.add(drive.driving)
-        previous = drives[drive.driving]
-        offset = drive.ratio * previous.offset + drive.offset
-        drive = GearRelation(previous.driving, drive.ratio * previous.ratio, offset)
+        drive = _compose(drive, drives[drive.driving])
     if drive.driving in seen:
         raise ValueError(
             f"{_joint_of(model, k)} is driven by itself; a chain of gears must not be closed"
         )
     return drive
+
+
+def _compose(outer: GearRelation, inner: GearRelation) -> GearRelation:
+    """Return the relation of a chain of two gears; `inner` drives the source of `outer`."""
+    if not outer.curve and not inner.curve:
+        offset = outer.ratio * inner.offset + outer.offset
+        return GearRelation(inner.driving, outer.ratio * inner.ratio, offset)
+    result: list[Any] = [0.0]
+    for c in reversed(outer.coefficients):  # Horner's method with polynomials
+        product = [0.0] * (len(result) + len(inner.coefficients) - 1)
+        for i, a in enumerate(result):
+            for j, b in enumerate(inner.coefficients):
+                product[i + j] = product[i + j] + a * b
+        result = [product[0] + c, *product[1:]]
+    degree = (len(outer.coefficients) - 1) * (len(inner.coefficients) - 1)
+    offset, ratio, *curve = result[: degree + 1]
+    return GearRelation(inner.driving, ratio, offset, tuple(curve))
 
 
 def position_indices(model: Tree) -> dict[int, int]:

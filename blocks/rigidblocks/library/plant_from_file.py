@@ -366,7 +366,7 @@ def described_elements(
         Drive(
             f"{names[starts[c.joint]]}_gear",
             c.source,
-            follower=Follower(c.joint, c.ratio, c.offset),
+            follower=Follower(c.joint, c.ratio, c.offset, c.curve),
         )
         for c in robot.couplings
     ]

@@ -300,9 +300,14 @@ class Elements:
                     q.append(("q", first, weight))
                     qd.append(("qd", k, weight))
                     continue
-                by, ratio, shift = driven[k]
-                q.append(("q", positions[by], weight * float(ratio)))
-                qd.append(("qd", by, weight * float(ratio)))
+                driving, ratio, shift, curve, _ = driven[k]
+                if curve:
+                    raise ValueError(
+                        f"elastic drive '{drive.name}' acts on a joint that follows another joint "
+                        "by a nonlinear relation; only a linear relation is supported"
+                    )
+                q.append(("q", positions[driving], weight * float(ratio)))
+                qd.append(("qd", driving, weight * float(ratio)))
                 offset += weight * float(shift)
             name, factor = drive.name, f"{drive.name}_gearbox_ratio"
             found.append(StartRelation(f"{name}_angle", factor, tuple(q), offset))
@@ -558,6 +563,7 @@ class Elements:
         H = crba(model, q)
         free = np.eye(model.nv)
         if given is not None:
+            given = given.linearize(model, q, np.zeros(model.nv))
             H, free = H + np.diag(given.rotor_inertia), given.matrix
         if K is not None:
             _, sizes, V = np.linalg.svd(K @ free)

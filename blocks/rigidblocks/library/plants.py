@@ -817,9 +817,13 @@ class FloatingBasePlant(Plant):
         if given is None:
             a, qdd = aba_floating(*state)
         else:
+            if not given.is_linear:
+                motion = np.concatenate([np.zeros(7), q]), np.concatenate([np.zeros(6), qd])
+                given = given.linearize(self._elements.model, *motion)
             G = given.matrix[6:, 6:] if given.driven else None
+            g = None if given.bias is None else given.bias[6:]
             a, qdd = forward_dynamics_crba_floating(
-                *state, rotor_inertia=given.rotor_inertia[6:], G=G
+                *state, rotor_inertia=given.rotor_inertia[6:], G=G, g=g
             )
         return X @ a, qdd
 

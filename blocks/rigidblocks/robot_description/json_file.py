@@ -308,7 +308,7 @@ def document(robot: RobotDescription) -> dict[str, Any]:
             f.name: [_finite(value) for value in getattr(robot.joint_properties, f.name).tolist()]
             for f in fields(robot.joint_properties)
         },
-        "couplings": [coupling._asdict() for coupling in robot.couplings],
+        "couplings": [_coupling_to_json(coupling) for coupling in robot.couplings],
         "frames": {
             name: {"body": place.body, "placement": json_value(place.placement)}
             for name, place in robot.frames.items()
@@ -344,6 +344,11 @@ def _omissions(robot: RobotDescription) -> list[str]:
 def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
     values = {key: json_value(value) for key, value in tendon._asdict().items() if key != "limits"}
     return values | {"limits": [*map(_finite, tendon.limits)]}
+
+
+def _coupling_to_json(coupling: Coupling) -> dict[str, Any]:
+    values = {key: json_value(value) for key, value in coupling._asdict().items()}
+    return values if coupling.curve else {k: v for k, v in values.items() if k != "curve"}
 
 
 def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
@@ -679,7 +684,8 @@ def _pair(node: Node, nb: int) -> tuple[int, int]:
 def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
     node.check_keys(set(Coupling._fields))
     joint, source = (_single(node[key], model) for key in ("joint", "source"))
-    return Coupling(joint, source, node["ratio"].number(), node["offset"].number())
+    curve = tuple(item.number() for item in node.items("curve"))
+    return Coupling(joint, source, node["ratio"].number(), node["offset"].number(), curve)
 
 
 # optional keys of an actuator

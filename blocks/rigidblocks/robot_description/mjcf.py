@@ -469,16 +469,18 @@ def _any(m: Any, name: str) -> bool:
 
 
 class _JointEquation(NamedTuple):
-    """Linear constraint of joint positions q_j, which are relative to `ref`.
+    """Constraint of joint positions q_j, which are relative to `ref`.
 
-        sum_j weights[j] q_j = constant
+        sum_j weights[j] q_j = constant + sum_k curve[k] y^(k + 2)
 
-    `weights` contains the coefficients by joint index, and `line` the line in the file or None.
+    `weights` contains the coefficients by joint index, and `line` the line in the file or None. If
+    `curve` is not empty, the constraint has two joints, and y is the position of the second one.
     """
 
     weights: dict[int, float]
     constant: float
     line: int | None
+    curve: tuple[float, ...] = ()
 
 
 class _Reader:
@@ -686,11 +688,11 @@ class _Reader:
         }
 
     def _joint_equations(self) -> list[_JointEquation]:
-        """Return the equality constraints of joints and fixed tendons as linear equations.
+        """Return the equality constraints of joints and fixed tendons as equations.
 
         x and y are joint positions or tendon lengths relative to the initial state. MuJoCo defines
         x = a0 + a1 y + a2 y^2 + a3 y^3 + a4 y^4, or x = a0 without a second joint or tendon. The
-        function rejects equations with powers of y.
+        function rejects equations with powers of y if x or y depends on several joints.
         """
         m, found = self.m, []
         for e, data in self._equalities(JOINT, TENDON):
@@ -699,10 +701,8 @@ class _Reader:
             if m.eq_obj2id[e] >= 0:
                 sides.append((int(m.eq_obj2id[e]), -float(data[1])))
                 if np.any(data[2:5]):
-                    word = "tendons" if kind == TENDON else "joints"
-                    polynomial = " ".join(f"{value:g}" for value in data[:5])
-                    text = f"of {word} must be a linear equation, but has polycoef {polynomial}"
-                    raise self._equality_error(line, text)
+                    found.append(self._polynomial_equation(kind, e, line))
+                    continue
             weights: dict[int, float] = {}
             for number, factor in sides:
                 for joint, weight in self._joint_terms(kind, number, line):
@@ -714,6 +714,21 @@ class _Reader:
                     raise self._equality_error(line, text)
             found.append(_JointEquation(weights, float(data[0]), line))
         return found
+
+    def _polynomial_equation(self, kind: int, e: int, line: int | None) -> _JointEquation:
+        """Return the equality constraint e with powers of y (`_joint_equations`)."""
+        sides = (int(self.m.eq_obj1id[e]), int(self.m.eq_obj2id[e]))
+        one, two = ([*self._joint_terms(kind, number, line)] for number in sides)
+        polycoef = self.m.eq_data[e][:5]
+        if len(one) != 1 or len(two) != 1 or one[0][0] == two[0][0]:
+            polynomial = " ".join(f"{value:g}" for value in polycoef)
+            text = f"with polycoef {polynomial} needs two tendons of one joint each"
+            raise self._equality_error(line, f"of tendons {text}")
+        (joint, weight), (source, scale) = one[0], two[0]
+        a0, a1, *curve = (polycoef * scale ** np.arange(5.0) / weight).tolist()
+        while not curve[-1]:
+            curve.pop()
+        return _JointEquation({joint: 1.0, source: -a1}, a0, line, tuple(curve))
 
     def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
         """Yield pairs (joint, coefficient) for the joint or fixed tendon with the index `number`.
@@ -959,18 +974,21 @@ class _Reader:
     def followings(self) -> list[ParsedMimicJoint]:
         """Return the joint couplings that equality constraints define."""
         found: dict[int, ParsedMimicJoint] = {}
-        for weights, constant, line in self.equations:
+        # a polynomial determines only its first joint, so linear equations come last
+        for weights, constant, line, curve in sorted(self.equations, key=lambda one: not one.curve):
             if len(weights) == 1:
                 continue
-            free = [joint for joint in weights if joint not in found]
+            free = [joint for joint in [*weights][: 1 if curve else 2] if joint not in found]
             if not free:
                 names = " and ".join(f"'{self.joint[joint]}'" for joint in weights)
-                text = f"couples the joints {names}, but other constraints already determine both"
+                determined = f"'{self.joint[next(iter(weights))]}'" if curve else "both"
+                text = f"couples the joints {names}, but other constraints already determine "
+                text += determined
                 raise self._equality_error(line, text)
             one, two = free[0], next(joint for joint in weights if joint != free[0])
             ratio, offset = -weights[two] / weights[one], constant / weights[one]
             pair = self.joint[one], self.joint[two]
-            found[one] = ParsedMimicJoint(line or 0, *pair, ratio, offset)
+            found[one] = ParsedMimicJoint(line or 0, *pair, ratio, offset, curve)
         return list(found.values())
 
 

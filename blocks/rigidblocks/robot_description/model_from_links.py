@@ -11,6 +11,7 @@ from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from rigidblocks.common.format_error import file_error
 from rigidblocks.common.xml_reader import SAME, nearest
@@ -283,8 +284,12 @@ def _keyframe(
         position[at], velocity[of] = q.get(name, position[at]), qd.get(name, velocity[of])
     for c in couplings:
         at, of = (slices[c.source].start for slices in (model.q_slices, model.v_slices))
-        position[model.q_slices[c.joint]] = c.ratio * position[at] + c.offset
-        velocity[model.v_slices[c.joint]] = c.ratio * velocity[of]
+        value, slope = c.ratio * position[at] + c.offset, c.ratio
+        if c.curve:
+            curve = Polynomial([0.0, 0.0, *c.curve])
+            value, slope = value + curve(position[at]), slope + curve.deriv()(position[at])
+        position[model.q_slices[c.joint]] = value
+        velocity[model.v_slices[c.joint]] = slope * velocity[of]
     return Keyframe(read_only(position), read_only(velocity))
 
 
@@ -546,14 +551,15 @@ def _couplings(
             text = f"joint '{f.joint}' is fixed; its mimic constraint is ignored"
             left_out.append(partial(_add_line, f.line, text))
             continue
-        source, ratio, offset = _chain(listed, by_name, f)
+        source, (offset, ratio, *curve) = _chain(listed, by_name, f)
         if source not in numbers:
             left_out.append(partial(_free_joint_warning, f, source, list(numbers)))
             continue
         if any(model.joint[numbers[name]].nv != 1 for name in (f.joint, source)):
             text = f"joint '{f.joint}' follows '{source}'; both need one degree of freedom"
             raise file_error(listed.path, f.line, text)
-        couplings.append(Coupling(numbers[f.joint], numbers[source], ratio, offset))
+        indices = numbers[f.joint], numbers[source]
+        couplings.append(Coupling(*indices, ratio, offset, tuple(curve)))
     return tuple(couplings), left_out
 
 
@@ -569,12 +575,13 @@ def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str])
 
 def _chain(
     listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
-) -> tuple[str, float, float]:
-    """Return the last source in the chain of mimic joints from f, with total ratio and offset.
+) -> tuple[str, list[float]]:
+    """Return the last source in the chain of mimic joints from f, and the total polynomial.
 
-    `by_name` contains all mimic joints.
+    The polynomial is given by its coefficients, by increasing power. `by_name` contains all mimic
+    joints.
     """
-    source, ratio, offset, seen = f.source, f.ratio, f.offset, {f.joint}
+    source, coefficients, seen = f.source, [f.offset, f.ratio, *f.curve], {f.joint}
     while source in by_name:
         if source in seen:
             raise file_error(
@@ -583,9 +590,14 @@ def _chain(
                 f"joint '{f.joint}' mimics itself; it must mimic another joint",
             )
         seen.add(source)
-        beyond = by_name[source]
-        source, ratio, offset = beyond.source, ratio * beyond.ratio, ratio * beyond.offset + offset
-    return source, ratio, offset
+        inner = by_name[source]
+        source = inner.source
+        if len(coefficients) == 2 and not inner.curve:
+            offset, ratio = coefficients
+            coefficients = [ratio * inner.offset + offset, ratio * inner.ratio]
+        else:
+            coefficients = Polynomial(coefficients)(inner.polynomial).coef.tolist()
+    return source, coefficients
 
 
 PARALLEL = 2e-5  # [rad] accumulated rounding error of angles with five digits

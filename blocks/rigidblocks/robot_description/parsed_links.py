@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from rigidblocks.common.xml_reader import SAME, Element, Origin, format_error, rotation
 from rigidblocks.robot.joints import Joint
@@ -152,13 +153,22 @@ class ParsedSpring:
 
 @dataclass(frozen=True)
 class ParsedMimicJoint:
-    """Joint that follows another joint: q = ratio q_source + offset."""
+    """Joint that follows another joint: q = ratio q_source + offset.
+
+    The position also contains the sum of curve[k] q_source^(k + 2).
+    """
 
     line: int
     joint: str
     source: str
     ratio: float
     offset: float
+    curve: tuple[float, ...] = ()
+
+    @property
+    def polynomial(self) -> Polynomial:
+        """Position of the joint as a polynomial of the position of the source."""
+        return Polynomial([self.offset, self.ratio, *self.curve])
 
 
 class ParsedSensor(NamedTuple):

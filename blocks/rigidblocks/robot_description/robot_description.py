@@ -43,7 +43,7 @@ class Place(NamedTuple):
 class Coupling(NamedTuple):
     """Coupling that prescribes the position of a mimic joint.
 
-        q_joint = ratio q_source + offset
+        q_joint = ratio q_source + offset + sum of curve[k] q_source^(k + 2)
 
     `joint` and `source` are joint indices. Both joints have one degree of freedom.
     """
@@ -52,6 +52,7 @@ class Coupling(NamedTuple):
     source: int
     ratio: float
     offset: float
+    curve: tuple[float, ...] = ()
 
 
 class Actuator(NamedTuple):

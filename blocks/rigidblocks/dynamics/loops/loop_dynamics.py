@@ -88,6 +88,12 @@ class Geared:
         """Mapping from the index in qd of each driven variable to its gear relation."""
         return self.transmissions.driven if self.transmissions else {}
 
+    def linearize(self, q: Array, qd: Array) -> "Geared":
+        """Return the model with the tangents of its nonlinear gears at q (nq,) and qd (nv,)."""
+        if self.transmissions is None or self.transmissions.is_linear:
+            return self
+        return replace(self, transmissions=self.transmissions.linearize(self.model, q, qd))
+
     @property
     def count(self) -> int:
         """Number of gears."""
@@ -152,7 +158,7 @@ class Geared:
         K, delta = gear_constraints(self.model, self.drives, q)
         return LoopConstraints(
             np.vstack([loops.K, K]),
-            np.concatenate([loops.k, np.zeros(len(K))]),
+            np.concatenate([loops.k, np.array([drive.bias for drive in self.drives.values()])]),
             np.concatenate([loops.delta, delta]),
         )
 
@@ -234,10 +240,10 @@ class Equations:
         """Number of independent constraints of loops and gears."""
         return self.factors.rank + self.geared.count
 
-    def replace_constraints(self, constraints: LoopConstraints) -> "Equations":
-        """Return a copy with new constraints and unchanged inertia."""
-        factors = _eliminate(self.geared, self.L, self.parent, constraints)
-        return replace(self, K=constraints.K, factors=factors)
+    def replace_constraints(self, constraints: LoopConstraints, geared: Geared) -> "Equations":
+        """Return a copy with new constraints and gears, and unchanged inertia."""
+        factors = _eliminate(geared, self.L, self.parent, constraints)
+        return replace(self, geared=geared, K=constraints.K, factors=factors)
 
     def solve(
         self, f: Array, k: Array, rounding_bound: RoundingBound | None = None
@@ -389,7 +395,7 @@ def closed_loop_dynamics(
         ValueError: The model has no loops.
     """
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
-    geared = Geared(model, transmissions, tolerance)
+    geared = Geared(model, transmissions, tolerance).linearize(q, qd)
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     if T_stab is not None:
         constraints = baumgarte(constraints, qd, T_stab, geared.drift(q))
@@ -437,9 +443,10 @@ def project(
     """
     geared = Geared(model, transmissions, tolerance)
     q, before = _close_loops(model, q, tree, geared)
+    geared = geared.linearize(q, np.zeros(model.nv))
     constraints = geared.constraints(loop_constraints(model, q, qd), q)
     error = geared.velocity_error(constraints, q, qd)
-    system = before.replace_constraints(constraints)
+    system = before.replace_constraints(constraints, geared)
     return q, qd - system.nearest(error, geared.rounding_bound(constraints, qd))
 
 
@@ -479,12 +486,15 @@ def _close_loops(
     model: Tree, q: Array, tree: Tree | None, geared: Geared
 ) -> tuple[Array, Equations]:
     """Project q onto the constraints; return the result and the `Equations` at the initial q."""
-    constraints = geared.constraints(position_constraints(model, q), q)
-    system = equations(model if tree is None else tree, q, constraints, geared)
+    still = np.zeros(model.nv)
+    tangent = geared.linearize(q, still)
+    constraints = tangent.constraints(position_constraints(model, q), q)
+    system = equations(model if tree is None else tree, q, constraints, tangent)
     rounding, delta = geared.position_rounding, constraints.delta
     for step in range(2):
         if step:
-            delta = geared.constraints(position_constraints(model, q), q).delta
+            tangent = geared.linearize(q, still)
+            delta = tangent.constraints(position_constraints(model, q), q).delta
         if is_traced_for_derivatives(delta):  # a zero error can have a nonzero derivative
             error = delta
         else:
