@@ -297,14 +297,17 @@ def _export(
 
 
 def _check_only_robots(file: Path, kind: str, robot_options: Mapping[str, Any]) -> None:
-    """Raise ValueError if one of the robot options is given for `file`, which is `kind`."""
+    """Raise ValueError if a robot option is set, because `file` is not a robot file.
+
+    `kind` describes the file in the error message.
+    """
     if given := [key for key, value in robot_options.items() if value]:
         names = " and ".join(f"--{key.replace('_', '-')}" for key in given)
         raise ValueError(f"{file} is {kind}; leave out {names}, which only robot files support")
 
 
 def _check_only_policies(file: Path, sample_time: float | None, keep_state: bool) -> None:
-    """Raise ValueError if an option that only ONNX policies support is given for `file`."""
+    """Raise ValueError if an option for ONNX policies is set; `file` is not an ONNX file."""
     given = {"--sample-time": sample_time is not None, "--keep-state": keep_state}
     if names := " and ".join(name for name, is_given in given.items() if is_given):
         raise ValueError(f"{file} is not an ONNX file; leave out {names}, which need an ONNX file")

@@ -258,7 +258,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
 
 def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the transform from the parent frame to the frame at each origin; SAME for identity."""
+    """Return the transform from the parent frame to the frame at each origin."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}

@@ -131,7 +131,8 @@ class CompiledEquations(ContactEquations):
 def contact_equations(model: Model, contacts: Contacts, form: str, q: Array) -> ContactEquations:
     """Return the contact equations, evaluated by NumPy or by a compiled function.
 
-    The compiled function evaluates the contacts that `contacts` returns at q.
+    `form` is "numpy" or "compiled". The compiled function evaluates the contacts that `contacts`
+    returns at q.
 
     Raises:
         ValueError: The form is unknown.

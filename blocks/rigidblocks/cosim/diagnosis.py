@@ -85,7 +85,7 @@ def first_growth(result: Result, connected: Collection[str] = ()) -> str:
 
 
 class _Gain(NamedTuple):
-    """Gain to reduce: one parameter, or all parameters of a part.
+    """Parameters whose reduction stabilizes a loop: one parameter, or all parameters of a part.
 
     `name` names the parameter or the part. `places` are the memory indices of the parameters. If
     these parameters are multiplied by `factor`, the loop is stable.

@@ -401,9 +401,9 @@ def save_result(
 ) -> BaseException | None:
     """Write the result to the file `wanted.save`; return the exception of a failed write, or None.
 
-    If the file is the log, the run has already written the data, and `unwritten` is the exception
-    of a failed write to the log, or None. If a signal has terminated the run, a large log is not
-    converted.
+    If this file is the log, nothing is written, because the run has already written the log.
+    `unwritten` is the exception of a failed write to the log, or None. If a signal has terminated
+    the run, a large log is not converted.
     """
     if wanted.save is None:
         return None

@@ -553,7 +553,10 @@ FEATURES: Mapping[str, Feature] = {
 
 
 class Profile(NamedTuple):
-    """Feature profile with its required and recommended features (keys of `FEATURES`)."""
+    """Feature profile with its required and recommended features (keys of `FEATURES`).
+
+    `required_of` maps a required feature to the only interface type that needs it.
+    """
 
     name: str
     required: tuple[str, ...]

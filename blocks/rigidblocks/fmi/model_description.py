@@ -448,7 +448,7 @@ class _Writer3(_Writer):
         }
 
     def unknowns(self) -> tuple[Unknowns, ...]:
-        """Return the lists of unknowns, without clocked variables as initial unknowns (FMI 3.0)."""
+        """Return the lists of unknowns; clocked variables are not initial unknowns (FMI 3.0)."""
         variables = self.variables
         clocked = frozenset[int]() if self.clock is None else variables.sampled_elements
         initial = [

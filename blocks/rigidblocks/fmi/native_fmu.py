@@ -333,8 +333,8 @@ def native_fmu(
 
     Raises:
         ValueError: The name is not a C identifier, the FMI version is not supported, or a platform
-            is unknown. Also raised if XCP is combined with `sources` or with a platform other than
-            Linux, if `output_derivatives` is too high, or if the block does not support the clock.
+            is unknown. XCP is combined with `sources` or with a platform other than Linux.
+            `output_derivatives` is too high, or the block does not support the clock.
         NotImplementedError, CompilerError: As in `binaries`.
     """
     runtime = runtime_of(fmi)

@@ -113,8 +113,8 @@ def slave_class(name: str, path: Path, namespace: dict[str, Any]) -> Any:
     """Return the slave class of a Python FMU, and run the script of the FMU in the first call.
 
     The script runs in the namespace of the module that pythonfmu imports. pythonfmu 0.7 runs this
-    module again for each instance, but this function runs the script only once: the files of the
-    first instance may no longer exist.
+    module again for each instance. This function runs the script only once, because the files of
+    the first instance may no longer exist.
 
     For each instance, pythonfmu releases one reference to the namespace too many. To compensate,
     this function adds a reference. If the C API of Python is not accessible, `_namespaces` stores

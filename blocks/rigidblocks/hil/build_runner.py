@@ -80,8 +80,8 @@ def build_runner(
         The path of the program or the folder.
 
     Raises:
-        ValueError: A part runs Python, or is an FMU that a runner does not support; an input of a
-            link is not connected; links are used in Jacobi order; or a connection to or from a link
+        ValueError: A part runs Python, or is an FMU that a runner does not support. An input of a
+            link is not connected. Links are used in Jacobi order. A connection to or from a link
             needs a `UnitDelay`, because a link holds its values during a step.
         FmuError: An FMU has no library for the platform.
         CompilerError: No compiler is available.

@@ -478,8 +478,8 @@ def _second_derivative_terms(
 
     A change of a joint variable changes the composite inertia I and the velocity-product matrix B
     of the subtree by dI and dB. M contains [dB dI] for q, and N contains dB for qd. Z is the matrix
-    in B(I, dv)^T S = Z dw + dvO x l, with I S = [n; l]. B(I, v) is the velocity-product matrix of
-    the inertia I at the velocity v (`coriolis`), and dv = [dw; dvO] is the velocity change due to a
+    in B(I, dv)^T S = Z dw + dvO x l, with I S = [n; l]. B(I, v) is the velocity-product matrix
+    (`coriolis`) of the inertia I at the velocity v. dv = [dw; dvO] is the velocity change due to a
     change of q (Singh, Russell and Wensing 2022).
 
     B1 (3, 3) and the linear momentum P (3,) define B. X contains the columns [2 dw; da], and V the
@@ -495,8 +495,8 @@ def _second_derivative_terms(
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
     """Return the matrix Z (3, 3) in B(I, dv)^T S = Z dw + dvO x l, the angular part.
 
-    B(I, dv) is the velocity-product matrix of the inertia I at the velocity dv = [dw; dvO]
-    (`coriolis`), and l is the linear part of the momentum I S.
+    B(I, dv) is the velocity-product matrix (`coriolis`) of the inertia I at the velocity dv = [dw;
+    dvO]. l is the linear part of the momentum I S.
     """
     w, sO = S[:3], S[3:]
     one = np.eye(3)

@@ -278,9 +278,9 @@ def export_acados(
     p) and its Jacobians. `impl_dae_hess` computes the Hessian of lam^T (xdot - f(x, u, p)) with
     respect to (x, xdot, u). The model has no algebraic variables z.
 
-    For a sampled block with the states phi(x, u, p) after a sample, `dyn_disc_phi_fun` computes
-    phi, `dyn_disc_phi_fun_jac` also the transposed Jacobian with respect to (u, x), and
-    `dyn_disc_phi_fun_jac_hess` also the Hessian of lam^T phi.
+    For a sampled block, phi(x, u, p) are the states after a sample. `dyn_disc_phi_fun` computes
+    phi. `dyn_disc_phi_fun_jac` adds the transposed Jacobian with respect to (u, x), and
+    `dyn_disc_phi_fun_jac_hess` also adds the Hessian of lam^T phi.
 
     Each function has the CasADi C interface (`_work`, `_n_in`, `_sparsity_in` and so on) with dense
     matrices in column-major order, which `external_function_casadi` of acados reads. The code is

@@ -3,12 +3,11 @@
 The trace of a constraint contains only the bodies at its ends. C loops along the paths to these
 bodies then compute the effect of the joints.
 
-An end is a body of a constraint, treated as a free body. Its pose X0, velocity v and acceleration a
-in base coordinates are known. An infinitesimal change displaces the end by xi. It changes the
-velocity by dv and the acceleration by da + dv x v, in addition to the rotation of both vectors with
-the end (xi x v and xi x a). An equal change of all ends of a constraint has no effect on the
-constraint. The rows of a constraint therefore have no elements for the joints that support all ends
-of the constraint.
+An end is a body of a constraint, treated as a free body. Its state consists of the pose X0, the
+velocity v and the acceleration a, in base coordinates. An infinitesimal change displaces the end by
+xi, and rotates v and a with the end. In addition, it changes v by dv, and a by da + dv x v. An
+equal change of all ends has no effect on a constraint. The rows of the constraint are therefore
+zero for the joints that support all ends.
 """
 
 from collections.abc import Iterable
@@ -245,11 +244,9 @@ def _graphs(
     """Return the graphs `loop_rows` and `loop_changes`, and the pairs of ends in `loop_changes`.
 
     `loop_rows` computes -K, k and the position errors from the states of the ends. `loop_changes`
-    has the multipliers lam as further inputs. It computes the derivatives of k, the forces K^T lam
-    on the ends, and the derivatives of these forces with respect to the poses of the ends. The
-    pairs (end of the force, end of the pose) list the force derivatives that are not zero. `free`
-    is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the nonzero
-    rows of K.
+    computes the derivatives of k, and the forces K^T lam on the ends with their pose derivatives.
+    Each pair (end of the force, end of the pose) has a nonzero derivative. `free` is the model of
+    the ends (`_model_of_ends`), and `nonzero` contains the indices of the nonzero rows of K.
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
@@ -356,13 +353,12 @@ def _append_balancing_part(parts: list[ca.SX]) -> list[ca.SX]:
 def _end_cross_derivative(
     group: _Group, P: dict[tuple[int, int], ca.SX], forces_on_ends: list[ca.SX]
 ) -> dict[tuple[int, int], ca.SX]:
-    """Return the negative derivatives (6, 6) of the forces on the ends with respect to the end
-    poses.
+    """Return the negative derivatives (6, 6) of the end forces with respect to the end poses.
 
-    The keys are the pairs (end of the force, end of the pose). P contains the derivatives for
-    different ends (`_pose_derivatives`). The other derivatives follow from a condition: an equal
-    displacement xi of all ends changes every force f by xi x* f. The result for equal ends excludes
-    the rotation of the force with its end.
+    The keys are the pairs (end of the force, end of the pose). P contains the derivatives for two
+    different ends (`_pose_derivatives`), and `forces_on_ends` the forces. The derivatives for equal
+    ends follow from these, because an equal displacement xi of all ends changes every force f by xi
+    x* f. They exclude the rotation of the force with its own end.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

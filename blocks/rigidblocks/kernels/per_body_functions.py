@@ -57,7 +57,7 @@ class Pass:
         results: Names of the results of `step`.
         outward: True for a pass from the base outward, False for an inward pass.
         after: C statement after the pass. {cells} stands for the number of values per body in the
-            array `cells`, and {f} for the index of the body force among these values.
+            array `cells`. {f} stands for the index of the body force among these values.
     """
 
     step: Callable[..., tuple[Any, ...]]
@@ -125,7 +125,7 @@ def _energy_of_joint(
 ) -> tuple[Any, Array, Array]:
     """Return the velocity v, the pose X0 and the energy of body i, as in `body_energy`.
 
-    The energy is the first element of an array (nv,), whose other elements are zero.
+    Each output has one value per variable of joint i, so the energy is followed by nv - 1 zeros.
     """
     v, X0, E = body_energy(model, i, q, qd, v_p, X0_p, gravity)
     return v, X0, np.array([E, *[0.0] * (model.joint[i].nv - 1)], dtype=object)

@@ -144,7 +144,7 @@ class PlantLoops:
 
     @property
     def plant(self) -> RobotPlant:
-        """Plant whose functions consist of these stages."""
+        """Plant whose dynamics the loops compute."""
         assert isinstance(self.memory.block, RobotPlant)
         return self.memory.block
 
@@ -162,8 +162,9 @@ class PlantLoops:
         return max(sweep.work for sweep in self._sweeps)
 
     def last_stage(self, name: str) -> Graph:
-        """Return the graph that computes a plant function from the memory vector and the loop
-        results.
+        """Return the graph of the last stage of the plant function `name`.
+
+        The inputs are the memory vector and the results of the loops.
         """
         memory = self.memory
 

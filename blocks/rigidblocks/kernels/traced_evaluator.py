@@ -251,8 +251,10 @@ class TracedEvaluator(Evaluator):
 
     @cached_property
     def _graph_evaluator(self) -> NumpyEvaluator | None:
-        """Evaluator of a block with adaptive inner blocks; None for other blocks. It runs the
-        graphs of the inner blocks, because the sample update of the whole block cannot be traced.
+        """Evaluator of a block with adaptive inner blocks; None for other blocks.
+
+        It runs the graphs of the inner blocks, because the sample update of the whole block cannot
+        be traced.
         """
         block = self.memory.block
         if not (isinstance(block, Composite) and block.inner_blocks(self.memory)):

@@ -304,8 +304,8 @@ def prepare_adjoint(
         order: Stepping order of the parts, "gauss-seidel" or "jacobi".
 
     Raises:
-        ValueError: The time span is not a multiple of dt, a part has an adaptive method or C code,
-            a name occurs twice, or `FusedSystem` does not support the system.
+        ValueError: The time span is not a multiple of dt, or a name occurs twice. A part has an
+            adaptive method or C code. `FusedSystem` does not support the system.
         KeyError: A name is unknown.
     """
     valid = np.isfinite([t_start, t_stop, dt]).all() and dt > 0.0

@@ -617,7 +617,7 @@ def run_in_lanes(
 ) -> Lanes | None:
     """Return a SIMD executor for `count` runs of a sweep; None for runs without SIMD.
 
-    If `lanes` is None, the function uses the maximum number of lanes for a sweep with enough steps.
+    If `lanes` is None, only a sweep with enough steps uses lanes, and their number is the maximum.
 
     Raises ValueError with the reason if the requested lanes are not available.
     """

@@ -375,10 +375,9 @@ def identify(
 
     Raises:
         TypeError: `base` is not a result of `base_parameters`.
-        ValueError: An array has a wrong shape or values that are not finite, there are not enough
-            samples, `base` belongs to another model or to other joint terms, `tau` is zero in all
-            samples, or the motion does not excite all base parameters. The message lists these base
-            parameters.
+        ValueError: An array has a wrong shape or values that are not finite. There are not enough
+            samples, or `tau` is zero in all samples. `base` belongs to another model or to other
+            joint terms. The motion does not excite all base parameters; the message lists these.
 
     References:
         Atkeson, An and Hollerbach 1986; Gautier, 1990.
@@ -546,7 +545,7 @@ def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array
         rest: Sum of squared residuals of each joint (nv,).
         counts: Number of equations of each joint (nv,).
         parameters: Number of estimated parameters.
-        squares: Sum of squared forces of each joint (nv,), for a lower limit near rounding errors.
+        squares: Sum of squared forces of each joint (nv,), for the lower limit of the noise.
     """
     share = parameters * counts / max(counts.sum(), 1.0)
     variance = np.maximum(rest, 0.0) / np.maximum(counts - share, 1.0)

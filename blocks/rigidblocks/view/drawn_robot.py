@@ -583,8 +583,8 @@ def force_indices(
 def forces_on(result: Result, robot: DrawnRobot) -> Array | None:
     """Return the recorded contact forces on a robot, or None for a result without these forces.
 
-    For n samples, the array is (n, 3 k) for k contact points [N], or (n, 6 k) for k bodies, each
-    with the force [N] and the centre of pressure [m].
+    For n samples and k contact points, the array is (n, 3 k) [N]. For k bodies, it is (n, 6 k): the
+    force [N] and the centre of pressure [m] of each body.
     """
     parts = recorded_force_outputs(robot, {port.name: port.shape for port in result.ports})
     if parts is None:

@@ -302,7 +302,7 @@ def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
     """
     columns = list[Array]()
     for one, ports in pairs:
-        columns.append(_columns(result, one.model.nq, ports))
+        columns.append(_configurations(result, one.model.nq, ports))
         if one.model.rheonomic:
             columns.append(np.asarray(result.time, dtype=float)[:, None])
     return np.concatenate(columns, axis=1)
@@ -495,7 +495,7 @@ def _draw_description(
     return DrawnRobot(model, q=q, more=more, bare=seen.incomplete, limits=limits, frames=frames)
 
 
-def _columns(result: Result, nq: int, ports: Sequence[str]) -> Array:
+def _configurations(result: Result, nq: int, ports: Sequence[str]) -> Array:
     """Return the configurations q (n, nq) of a robot at all n samples.
 
     `ports` are the names of the ports that contain q. If the result has no such signals, the

@@ -194,9 +194,9 @@ def spatial_transform(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    The length is the median of nonzero distances from body origins: the distance of each joint on
-    the body, and twice the distance of the centre of mass. If all distances are zero, the length is
-    1 m.
+    The length is the median of nonzero distances from the body origins. They are the distances of
+    the joints on each body, and twice the distances of the centres of mass. If all distances are
+    zero, the length is 1 m.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]

@@ -264,7 +264,7 @@ def order_of_ticks(fmu: Fmu) -> tuple[Any, ...]:
 
 
 def _kind(clock: Any) -> int:
-    """Return the code of a clock type in the C loop."""
+    """Return the code of the type of a clock for the C loop."""
     return {"changing": CHANGING_INTERVAL, "countdown": COUNTDOWN}.get(
         clock.intervalVariability, FIXED_INTERVAL
     )

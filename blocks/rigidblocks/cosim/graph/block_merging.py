@@ -226,8 +226,8 @@ class ContinuousSystem(PortsOfParts, Block):
     and `h` of the parts have no effect. Newton's method solves algebraic loops (`AlgebraicLoop`).
     The block copies the system, so later changes of the system do not affect the block.
 
-    If an output jumps at the end of a step, an integration method with a stage at the end of the
-    step reads the value after the jump. In this step, the method then loses its order of accuracy.
+    If an output jumps at the end of a step, a method with a stage at this time reads the value
+    after the jump. The order of accuracy of this step is then lower.
 
     Raises ValueError if a part is sampled or an FMU, or if an unconnected input has no start value.
     """
@@ -307,7 +307,7 @@ class ContinuousSystem(PortsOfParts, Block):
 
 
 def _states(part: WiredPart, m: Array, values: Array) -> Values:
-    """Split a state vector of a part into states; return their values by name in the system."""
+    """Split the state vector `values` of a part; return each state by its name in the system."""
     m = m.copy()
     m[part.memory.x] = values
     return values_of(part, part.rename_ports(part.memory.block.states), m)

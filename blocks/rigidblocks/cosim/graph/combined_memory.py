@@ -133,7 +133,7 @@ class WiredParts:
 
     Raises:
         ValueError: A part is an FMU, an unconnected input has no start value, or an algebraic loop
-            exists and `loops` is False.
+            exists although the argument `loops` is False.
     """
 
     def __init__(

@@ -264,7 +264,7 @@ def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) 
 
 
 def library_in(names: Sequence[str], library: str) -> str | None:
-    """Return the path of the binary `library`, or of a substitute, in an archive; None if missing.
+    """Return the path of the binary `library` or of a substitute; None if the archive has none.
 
     A substitute is a binary in another folder of the same platform. The name of this folder may
     follow another FMI version (`win64` instead of `x86_64-windows`) or differ in letter case. In

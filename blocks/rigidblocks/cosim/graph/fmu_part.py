@@ -270,8 +270,8 @@ class Fmu:
         digest: Digest of a remote file.
 
     Raises:
-        FmuError: The file is missing, damaged or unsafe to unpack; the FMI version or the interface
-            type is not supported; or the file has neither a binary for this platform nor sources.
+        FmuError: The file is missing, damaged or unsafe to unpack. The FMI version or the interface
+            type is not supported. The file has neither a binary for this platform nor sources.
     """
 
     path: Path | RemoteFile
@@ -639,7 +639,7 @@ class Fmu:
         return any(v.variability == "discrete" for v in self._arrays[name].variables)
 
     def missing_port_reason(self, name: str) -> str | None:
-        """Return the reason why the variable `name` is not a port, or None if it is unknown."""
+        """Return the reason why the variable `name` is not a port; None for an unknown variable."""
         for v in self.description.modelVariables:
             if v.name != name:
                 continue

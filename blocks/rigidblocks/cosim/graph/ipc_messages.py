@@ -104,7 +104,7 @@ class Channel:
         """Return the next message.
 
         Args:
-            expected: Message to fill and return if the received message has this call and length.
+            expected: Message to reuse for a received message of the same call and length.
 
         Raises:
             EOFError: The peer has closed the connection.

@@ -279,9 +279,8 @@ def linearize(
 
     Raises:
         KeyError: A name in `at`, `inputs` or `outputs` is unknown.
-        ValueError: A value has a wrong shape or is not finite; a block has both continuous and
-            sampled states, or sampled quaternions; or `ContinuousSystem` does not support the
-            system.
+        ValueError: A value has a wrong shape or is not finite. A block has both continuous and
+            sampled states, or sampled quaternions. `ContinuousSystem` does not support the system.
         TypeError: `target` is neither a block nor a system.
     """
     if cut is not None:

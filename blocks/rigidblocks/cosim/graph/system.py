@@ -148,9 +148,8 @@ class System(AttributeHints):
                 of the port. This option is for blocks with the parameter `unit`, such as sources.
 
         Raises:
-            ValueError: The name is already used or has a dot; the part does not support an option;
-                or a start value has a wrong shape, is not finite or is outside the bounds of its
-                port.
+            ValueError: The name is already used or has a dot. The part does not support an option.
+                A start value has a wrong shape, is not finite or is outside the bounds of its port.
             FmuError: The FMU file cannot be used.
             TypeError: `component` is neither a block nor a file, or an argument has a wrong type.
             KeyError: The method is unknown, or a start value is given for an unknown port.

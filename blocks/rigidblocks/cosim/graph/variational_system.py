@@ -44,7 +44,7 @@ class Sensitivities(Block):
 
         dx_s/dt = f_x x_s + f_u u_s + f_p p_s,    y_s = g_x x_s + g_u u_s + g_p p_s
 
-    The block has the equations dx/dt = f(t, x, u, p) and y = g(t, x, u, p), and f_x is the Jacobian
+    The equations of the block are dx/dt = f(t, x, u, p) and y = g(t, x, u, p). f_x is the Jacobian
     of f with respect to x. The discrete-time equations of sampled states have the same form. If a
     Runge-Kutta method integrates the block and the variational equations with the same steps, the
     result is the exact derivative of the numerical solution.

@@ -25,9 +25,9 @@ _AGREEMENT = 1e-9  # maximum relative difference between an input and its source
 class _StartWire(NamedTuple):
     """Wire between two parts during the initialization.
 
-    `known` marks the source elements whose values are known. `is_guess` is true if the source has a
-    start value and the input has none; the initial guess of the input is then the start value of
-    the source.
+    `known` marks the source elements whose values are known. If `is_guess` is true, the start value
+    of the source is the initial guess of the input. This requires that only the source has a start
+    value.
     """
 
     known: Array

@@ -690,9 +690,10 @@ class StepSizeControl(Scheme):
             self._halvings -= 1
 
     def _try_step(self, t: float, h: float, is_last: bool) -> float:
-        """Take one step, then two half steps instead; return the error relative to the tolerance.
+        """Take two half steps of h / 2; return their estimated error relative to the tolerance.
 
-        If the result is above 1 and `is_last` is false, the half steps are rolled back.
+        The comparison is a step of size h, which is rolled back first. If the error is above 1 and
+        `is_last` is false, the half steps are also rolled back.
         """
         self._parts.save_state(_WHOLE)
         remembered = self._scheme.copy()

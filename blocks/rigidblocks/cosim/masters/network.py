@@ -280,8 +280,8 @@ class Instances(Network):
         """Return the parts that step from t to t + dt, within the communication step `whole`.
 
         A part with a longer communication step than the run is included only if both steps end at
-        the same time. Each item is a tuple: the number of the part, its whole communication step
-        (start, length), and the start and the length of the step to take [s].
+        the same time. Each item contains the number of the part, the start and length of its whole
+        communication step, and the start and length of the step to take [s].
         """
         ends = abs(t + dt - sum(whole)) <= time_tolerance(sum(whole), 0.0)
         found = []

@@ -303,7 +303,7 @@ class Plan:
 
     @cached_property
     def computed(self) -> dict[str, Any]:
-        """Values by name that plans with the same start values share, such as warnings."""
+        """Cache by name, such as warnings, that plans with the same start values share."""
         return {}
 
     def compile(self) -> None:
@@ -414,8 +414,8 @@ def make_plan(
 def _report_input_hold(wiring: Wiring, order: str) -> None:
     """Log a warning for each Kalman filter whose `input_hold` differs from the stepping order.
 
-    The check applies if the measurements come from a part of the same class as the filter's plant,
-    and one part provides an input of both the plant and the filter.
+    The check applies if a part of the class of the filter's plant provides the measurements. A
+    single part must provide an input of both this plant and the filter.
     """
     filters = {
         name: part.component

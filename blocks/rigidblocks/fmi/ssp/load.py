@@ -76,10 +76,10 @@ def load_system(
 
     Raises:
         FileNotFoundError: The file does not exist.
-        FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system.
-            Possible reasons are a component that is neither an FMU nor a system, a start value that
-            the FMU rejects, a transformation of unsupported types, and a connector whose unit has
-            another dimension than the FMU variable. The message contains the file and line.
+        FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. For
+            example, a component is neither an FMU nor a system, or an FMU rejects a start value. A
+            transformation does not support the types, or the units of a connector and its FMU
+            variable have different dimensions. The message contains the file and line.
         KeyError: A name in `parameters` is unknown.
     """
     path = Path(path)

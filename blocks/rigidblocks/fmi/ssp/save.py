@@ -73,8 +73,8 @@ def save_system(
         The path of the file.
 
     Raises:
-        ValueError: The system has no parts, a part has its own communication step or is a Python
-            part, dt does not divide the run, or the order is unknown. A connection refers to single
+        ValueError: The system has no parts. A part has its own communication step or is a Python
+            part. dt does not divide the run, or the order is unknown. A connection refers to single
             elements of an FMI 3.0 array variable, for which SSP has no connectors.
     """
     if not system.parts:

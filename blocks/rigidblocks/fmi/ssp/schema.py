@@ -131,7 +131,13 @@ def _schema(root_tag: str) -> Any:
 
 
 class Rule(NamedTuple):
-    """Allowed attributes and children of an element, parsed from `Rules`."""
+    """Allowed content of an XML element, parsed from `Rules`.
+
+    Attributes:
+        attributes: Value type of each attribute, and True if the attribute is required.
+        children: Group of each child, True if the group is required, and True if it is repeatable.
+        has_text: True if the element may contain text.
+    """
 
     attributes: Mapping[str, tuple[str, bool]]  # value type; True if required
     children: Mapping[str, tuple[str, bool, bool]]  # group; True if required; True if repeatable
@@ -175,8 +181,8 @@ def check_content(root: Element, rules: Rules, spaces: Mapping[str, str]) -> Non
         spaces: Namespaces by prefix.
 
     Raises:
-        FormatError: An element has no rule, has another namespace, is missing or occurs too often;
-            or a required attribute is missing; or a value does not have the type of its rule.
+        FormatError: An element has no rule, has another namespace, is missing or occurs too often.
+            A required attribute is missing. A value does not have the type of its rule.
     """
     prefixes = {space: prefix for prefix, space in spaces.items()}
     pending = [root]
