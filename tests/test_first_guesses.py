@@ -1,4 +1,4 @@
-"""First guesses of new users: each call works, or its error names the right call."""
+"""Calls that new users guess: each call works, or its error suggests the correct call."""
 
 import re
 from importlib import import_module

@@ -123,7 +123,7 @@ def test_subpackages_import_only_their_listed_external_packages(module):
     assert roots - set(sys.stdlib_module_names) <= known
 
 
-def asks_the_face(node: ast.AST) -> bool:
+def uses_the_top_level_package(node: ast.AST) -> bool:
     """Return True for an attribute `rigidblocks.name` or an import of the top-level package."""
     if isinstance(node, ast.Attribute):
         return ast.unparse(node.value) == "rigidblocks" and node.attr in rigidblocks.__all__
@@ -139,8 +139,10 @@ def test_only_notebook_display_functions_import_the_top_level_package():
         for m in SUBPACKAGE_MODULES
         if SUBPACKAGES.index(m.split(".")[0]) < SUBPACKAGES.index("view")
     ]
-    asking = [m for m in early if any(asks_the_face(node) for node in ast.walk(parsed(m)))]
-    assert asking == ["common.display_hooks"]
+    importing = [
+        m for m in early if any(uses_the_top_level_package(node) for node in ast.walk(parsed(m)))
+    ]
+    assert importing == ["common.display_hooks"]
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Motion between two events of rigid contact (RBDA Table 11.1): pressed, sticking and slipping."""
+"""Motion between two events of rigid contact (RBDA Table 11.1): sticking and slipping contacts."""
 
 import numpy as np
 import pytest

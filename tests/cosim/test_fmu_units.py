@@ -133,7 +133,7 @@ def test_unit_string_with_a_huge_exponent_is_an_unknown_unit(text):
 def test_connection_replaces_values_by_its_value_table_in_each_master_loop(
     tmp_path, form, extrapolate
 ):
-    """The first FMU counts 1, 2, 3, 4; the table replaces 2 by 20, before 3 value + 1."""
+    """The FMU counts 1, 2, 3, ...; the table replaces 2 by 20 before the conversion 3 y + 1."""
     variables = (("n", "input", 0, "Integer"), ("y", "output", 1, "Integer"))
     counter = foreign_fmu(tmp_path / "count.fmu", step="i->n[1]++;", variables=variables)
     same = foreign_fmu(tmp_path / "same.fmu", step="i->n[1] = i->n[0];", variables=variables)

@@ -2,7 +2,7 @@
 
 In every form, the results equal a run of separately stepped parts, and all dependencies of adaptive
 steps are declared. Both runs use the same C code for each part. The values differ only by rounding
-of the time, which a fused system counts back from the end of its step.
+errors of the time.
 """
 
 import fmpy

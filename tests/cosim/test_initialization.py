@@ -40,7 +40,7 @@ def assert_agree(network: LinearNetwork, folder: Path, rows=slice(None), **optio
 
 
 def under_its_input(source: str, plant: str, declared: str) -> LinearNetwork:
-    """Return a source of -2 after a plant, whose first output is initialized from the source."""
+    """Return a plant and a source with the output -2, which initializes an output of the plant."""
     a = np.zeros((3, 3))
     a[0, 0] = 0.5
     none = np.zeros(3, dtype=bool)

@@ -436,7 +436,7 @@ def test_run_with_an_earlier_stop_time_differs_only_in_its_last_inner_step(fmu):
 
 @pytest.mark.slow
 def test_warning_lists_the_derivatives_missing_in_a_model_description(fmu, tmp_path):
-    """Without the list `Derivatives`, an FMI 2.0 importer knows no continuous state."""
+    """Without the list `Derivatives`, an FMI 2.0 importer finds no continuous states."""
     path = tmp_path / "unlisted.fmu"
     with zipfile.ZipFile(fmu(ROBERTSON, 2)) as whole, zipfile.ZipFile(path, "w") as archive:
         for name in whole.namelist():

@@ -1,7 +1,7 @@
 """Sampled blocks as parts of a system: blocks, fused systems and FMUs have the same samples.
 
-A sample at t_k uses the input at t_k if its source steps first, otherwise the input at the begin of
-the communication step.
+A sample at t_k uses the input at t_k if its source steps first. Otherwise it uses the input at the
+start of the communication step.
 """
 
 import zipfile
@@ -150,7 +150,7 @@ def test_delay_in_a_system_is_a_multiple_of_its_sample_time(name, form, native):
 @pytest.mark.slow
 @pytest.mark.parametrize("fmi", [2, 3])
 def test_unit_delay_in_fmpy_delays_the_inputs_that_the_importer_has_set(fmi, native):
-    """In co-simulation the FMU has the input at the begin of the step: y = u(t - T - dt)."""
+    """In co-simulation the FMU has the input at the start of the step: y = u(t - T - dt)."""
     path = native("unit", UnitDelay(T), fmi)
     n = 20
     for ratio in (1.0, 1 / 2):

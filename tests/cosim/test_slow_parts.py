@@ -52,7 +52,7 @@ def test_same_longer_step_in_all_parts_is_equivalent_to_a_longer_communication_s
 
 
 def mixed(path):
-    """Return a fast integrator of a slow foreign FMU, which doubles a sine and adds its step."""
+    """Return a sine u, a slow foreign FMU y = 2 u + step size, and a fast integrator of y."""
     step = "i->r[1] = 2.0 * i->r[0] + dt;"
     system = System()
     system.add("sine", Sine(frequency=3.0))

@@ -63,7 +63,7 @@ class One(Block):
 
 
 def crossed():
-    """Return two cross-connected lags; of the inputs of the first lag only u[1,1] is open."""
+    """Return two cross-connected lags; u[1,1] is the only unconnected input of the first lag."""
     system = System()
     system.add("a", Lag(1.0))
     system.add("b", Lag(2.0))

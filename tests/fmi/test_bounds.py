@@ -1,6 +1,6 @@
 """FMUs enforce the declared bounds of their variables.
 
-An FMU rejects a value outside the bounds, names the bound and sets no value.
+An FMU rejects a value outside the bounds, reports the bound and sets no value.
 """
 
 from xml.etree import ElementTree

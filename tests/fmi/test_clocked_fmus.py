@@ -1,4 +1,4 @@
-"""FMI 3.0 FMUs of sampled blocks whose samples a clock of the importer takes."""
+"""FMI 3.0 FMUs of sampled blocks: a clock of the importer triggers the samples."""
 
 import ctypes
 

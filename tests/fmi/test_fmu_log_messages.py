@@ -45,7 +45,7 @@ def rows():
 
 @pytest.fixture(scope="module")
 def expected(rows):
-    """Return step and message of the largest condition, the first exhausted step, and the count."""
+    """Return step and message of the largest condition, and first and number of cut steps."""
     condition, counts = (rows[:, LAYOUT.where[n]][:, 0] for n in ("condition", "steps.cut_short"))
     k, cut = int(np.argmax(condition)), int(np.argmax(counts > 0))
     text = f"condition was {condition[k]:.3g} at t = {(k + 1) * DT:g} s: near a singular"

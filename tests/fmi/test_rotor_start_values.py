@@ -1,4 +1,4 @@
-"""Rotors of elastic drives in FMUs start where the start values of the host put their joints."""
+"""Start angles and speeds of rotors in FMUs, computed from the start values of the joints."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""ROS 2 hardware interface: without ROS, it moves the robot of a program through a link."""
+"""ROS 2 hardware interface, compiled without ROS: it controls the robot of a program by a link."""
 
 import csv
 import json

@@ -27,7 +27,7 @@ def close(actual, expected, condition=1.0):
 
 
 def of_the_trace(function, y, names, model, values):
-    """Return y and its derivatives by the named inputs, by automatic differentiation."""
+    """Return y and its derivatives with respect to `names`, by automatic differentiation."""
     shapes = {name: value.shape for name, value in zip(names, values, strict=True)}
     graph = trace("f", lambda *a: {y: function(model, *a)}, shapes)
     flat = jacobian(graph, y, names)(np.concatenate(values))

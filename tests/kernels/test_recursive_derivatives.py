@@ -75,7 +75,7 @@ def close(actual, expected, tolerance):
 
 
 def differences(function, n, step=STEP):
-    """Return the derivative by a displacement (n,) at zero, with its index last."""
+    """Return the derivative with respect to a displacement (n,) at zero, with its index last."""
     return np.stack([(function(h) - function(-h)) / (2 * step) for h in step * np.eye(n)], axis=-1)
 
 

@@ -199,7 +199,7 @@ def test_second_derivatives_of_gravity_torques_are_symmetric(rng):
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [Spherical(), SixDoF()])
 def test_second_derivatives_of_ball_joints_commute_up_to_the_lie_bracket(joint, rng):
-    """[j, k] - [k, j] of the derivatives by q is the derivative along S_k x S_j.
+    """The difference of the elements [j, k] and [k, j] is the derivative along S_k x S_j.
 
     The symmetric part is the Hessian along motions of constant velocity.
     """

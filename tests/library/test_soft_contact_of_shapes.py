@@ -95,7 +95,7 @@ def test_contact_pressure_and_righting_moment_of_a_box_match_the_analytic_soluti
 
 @pytest.mark.slow
 def test_soft_contact_force_on_a_polytope_is_conservative():
-    """The force on a polytope has a symmetric derivative by the position, so it has a potential."""
+    """The Jacobian of the force with respect to the position is symmetric: a potential exists."""
     hull = (box_inertia((0.3,) * 3, mass=1.0), (ConvexHull(CORNERS),))
     contact = SoftContact(free(block(), hull), 1e4, ground=())
     rng = np.random.default_rng(1)

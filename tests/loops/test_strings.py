@@ -1,4 +1,4 @@
-"""String constraints between several bodies, compared with closed forms of pulleys."""
+"""Cable constraints between several bodies, compared with closed forms of pulleys."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def weights(masses, strings):
 
 
 def discs(closed=True):
-    """Return three free planar discs of 0.1 m in a string with 3 m of straight segments."""
+    """Return three free planar discs of 0.1 m in a closed cable with 3 m of straight segments."""
     X = PlanarPrismatic(), PlanarPrismatic("y"), PlanarRevolute()
     light = planar.mcI(0.0, [0.0, 0.0], 0.0)
     round_string = StringConstraint(
@@ -137,7 +137,7 @@ def test_three_discs_on_a_cable_conserve_energy_momentum_and_cable_length(rng):
 
 
 def tangled_tree(rng):
-    """Return a spatial tree with a string through points of four bodies and the base."""
+    """Return a spatial tree with a cable through points of four bodies and the base."""
     body = mcI(1.0, rng.uniform(-0.2, 0.2, 3), np.diag([0.2, 0.3, 0.25]))
     points = [(body, rng.uniform(-1, 1, 3)) for body in (-1, 1, 0, 3, 2)]
     string = StringConstraint(points, 9.0, closed=True, name="cord")

@@ -1,10 +1,10 @@
-"""Mutation testing: a fixed sample of small changes of our Python and C that the tests must notice.
+"""Mutation testing: the tests must detect a fixed sample of small changes of the Python and C code.
 
 Run `python tests/mutation/mutate.py --number 12`. A mutant is one changed token. It is killed if
-the tests of its file fail or take longer than the limit, and survives if they pass. The mutants in
-EQUIVALENT have no visible effect, with the reason. The exit code is 1 if fewer than 95 % of the
-others are killed. No maintained tool mutates both the Python that we trace and the C of our
-headers.
+the tests of its file fail or take longer than the limit, and survives if they pass. EQUIVALENT
+lists mutants without a visible effect, with the reason. The exit code is 1 if fewer than 95 % of
+the other mutants are killed. No maintained tool mutates both the traced Python code and the C
+headers of this package.
 """
 
 import argparse

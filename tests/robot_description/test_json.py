@@ -112,7 +112,7 @@ def described(rng):
 
 
 def with_strings(model):
-    """Return the model with a string over a pulley and a closed string around discs."""
+    """Return the model with a cable over a pulley and a closed cable around discs."""
     n, last = len(model.gravity), model.nb - 1
     points = tuple((k - 1, np.arange(n) / 3 + k) for k in range(3))
     strings = (
@@ -216,7 +216,7 @@ def spring(**changes):
 
 
 def string(**changes):
-    """Return the JSON object of a string of planar2."""
+    """Return the JSON object of a cable of planar2."""
     ends = [{"body": body, "point": [0, 0, body]} for body in (-1, 1)]
     return {"name": "cord", "points": ends, "length": 1, "radius": 0} | changes
 

@@ -35,7 +35,7 @@ TAB_KEY = "\ue004"
 
 
 def accessibility(tab):
-    """Return the violated rules of axe-core with elements, and the names of the kept rules."""
+    """Return the violated axe-core rules with their elements, and the names of the other rules."""
     tab.run(files("axe_core_python").joinpath("axe.min.js").read_text(encoding="utf-8"))
     body = {"script": CHECK, "args": [RULES]}
     reported = tab.call("POST", "/execute/async", body)

@@ -1,7 +1,7 @@
 """The benchmark bicycle of Meijaard, Papadopoulos, Ruina and Schwab (2007).
 
-It is a Whipple bicycle with knife-edge wheels. The module also has its linear equations of lean and
-steer about straight riding.
+It is a Whipple bicycle with knife-edge wheels. The module also contains the linearized equations of
+lean and steer for straight riding.
 """
 
 import numpy as np

@@ -47,7 +47,7 @@ def memory(slave, script: Path) -> np.ndarray:
 
 
 def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.0) -> np.ndarray:
-    """Step with `inputs`, the first from t + first DT; return the memory after each step."""
+    """Step from t + first DT with each of the `inputs`; return the memory after each step."""
     u = slave_of(script).memory.u
     rows = []
     for k, values in enumerate(inputs, first):
@@ -58,7 +58,7 @@ def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.
 
 
 def assert_same(actual, expected, what: str = "", ports=()) -> None:
-    """Compare up to rounding, each variable relative to its largest value.
+    """Assert equality up to rounding errors, relative to the largest value of each variable.
 
     Variables in the slices `ports` are relative to the largest value of the port. `what` is part of
     the failure message.

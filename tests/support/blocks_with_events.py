@@ -78,7 +78,7 @@ def two_balls():
 
 @dataclass(frozen=True)
 class Restless(Block):
-    """State that every projection moves to its other side from t0 = 0.5 on."""
+    """State x whose sign each projection changes after t0 = 0.5: the event iteration never ends."""
 
     states = (Port("x", (), start=1.0), Port("t0", (), "s", start=0.0))
     outputs = (Port("y", ()),)

@@ -1,7 +1,6 @@
-"""Remote side of a CAN link: python-can and cantools, independent of the code of the library.
+"""Partner of a CAN link, which uses python-can and cantools instead of code of the library.
 
-The bus has two ends: a pair of sockets that transports frames in the kernel's format, or vcan0 if
-it exists.
+The bus is a pair of sockets that transports frames in the kernel's format, or vcan0 if it exists.
 """
 
 import contextlib

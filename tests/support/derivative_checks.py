@@ -13,7 +13,7 @@ LONG, SHORT = 1e-5, 1e-6  # steps of difference quotients, relative for numbers 
 
 
 class Derivatives:
-    """Exact derivatives of a block's rates (or samples) and computed outputs by its memory."""
+    """Exact derivatives of the rates (or samples) and outputs of a block by memory elements."""
 
     def __init__(self, block):
         self.memory = Memory(block)

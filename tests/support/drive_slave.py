@@ -1,4 +1,4 @@
-"""Run of the slave of an unpacked FMU in a Python without other packages; prints results as JSON.
+"""Run the slave of an unpacked FMU in a Python without other packages, and print JSON results.
 
     drive_slave.py RESOURCES INPUTS INSTALLED NUMPY
 

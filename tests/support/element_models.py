@@ -74,7 +74,7 @@ ELEMENTS = (
 
 
 def _speeds(model, free=0):
-    """Return velocities that satisfy the gears, of all joints after the first `free` variables."""
+    """Return joint velocities that satisfy the gears, without the first `free` variables."""
     qd = np.full(model.nv, 0.5)
     hinge, slide = (
         model.v_slices[model.joint_names.index(name)].start for name in ("hinge", "slide")
@@ -96,7 +96,7 @@ GEARED_PLANTS = {
 
 
 def _geared_five_bar(elements):
-    """Return the five-bar linkage with the gear at its start."""
+    """Return the five-bar linkage with a gear that the initial configuration satisfies."""
     q0 = FIVE_BAR.q0
     offset = q0[1] - GEARS[1].follower.ratio * q0[0]
     follower = replace(GEARS[1].follower, offset=offset)

@@ -1,6 +1,6 @@
 """FMUs of other vendors, simulated by `foreign.c`.
 
-They are strict about the order of calls, and each has its own correct or wrong behaviour.
+They reject FMI calls in a wrong order. C code of the test defines their behaviour.
 """
 
 import zipfile

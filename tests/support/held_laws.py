@@ -14,7 +14,7 @@ from rigidblocks.tracing.trace import Graph
 
 
 def sides_at(events, m):
-    """Return the sides of all switching functions, as in c/fmi/event_indicators.h."""
+    """Return the signs of all switching functions, as in c/fmi/event_indicators.h."""
     sides = -np.ones(events.count)
     for _ in range(events.count + 1):
         sides = np.where(events.graphs[2](np.append(m, sides)) > 0, 1.0, -1.0)
@@ -23,7 +23,7 @@ def sides_at(events, m):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnSides(NumpyEvaluator):
-    """Block whose rates use the laws on `sides`."""
+    """Block whose rates use the branches that the signs `sides` select."""
 
     sides: np.ndarray
     held: Graph
@@ -33,7 +33,7 @@ class OnSides(NumpyEvaluator):
 
 
 class HeldLaws:
-    """RK4 steps with the laws that were valid before the inputs were set."""
+    """RK4 steps with the branches that were active before the inputs were set."""
 
     def __init__(self, memory, h):
         self.stepper, self.h = numpy_stepper(memory, RK4, h), h

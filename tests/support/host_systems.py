@@ -98,7 +98,7 @@ def container(one: Hosted, folder: Path, dt: float, shown) -> Path:
 
 
 def fmpy_container(one: Hosted, folder: Path, dt: float, shown) -> Path:
-    """Export the same with FMPy, whose package contains the binary."""
+    """Export the system as one FMU with FMPy, whose package contains the binary."""
     from fmpy.container_fmu.cli import create_container_fmu
     from fmpy.container_fmu.config import Component, Configuration, Connection
     from fmpy.model_description import CoSimulation, ModelDescription, ModelVariable, Unknown

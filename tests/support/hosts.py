@@ -29,7 +29,7 @@ Connections = Sequence[tuple[str, str]]
 
 
 def split(variable: str) -> tuple[str, str]:
-    """Return the instance and the name in it."""
+    """Return the instance name and the variable name of "instance.variable"."""
     instance, name = variable.split(".", 1)
     return instance, name
 
@@ -191,7 +191,7 @@ def run_in_libcosim(
 
 
 def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[str]):
-    """Run the same with a system structure description, unpacked into a folder."""
+    """Run libcosim with the system description of an SSP file that is unpacked into a folder."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
 
@@ -206,7 +206,7 @@ def run_ssp_in_libcosim(folder: Path, steps: int, dt: float, observed: Sequence[
 
 
 def run_osp_in_libcosim(path: Path, steps: int, observed: Sequence[str]):
-    """Run the same with a system structure of OSP and its own step size."""
+    """Run libcosim with an OSP system structure, which defines the step size."""
     from libcosimpy.CosimExecution import CosimExecution
     from libcosimpy.CosimLogging import CosimLogLevel, log_output_level
 
@@ -252,7 +252,7 @@ def run_in_ecos(
 def run_ssp_in_ecos(
     path: Path, steps: int, dt: float, observed: Sequence[str], parameter_set: str | None = None
 ):
-    """Run the same with an SSP file; Ecos applies only the parameter sets of one name."""
+    """Run Ecos with an SSP file and the parameter sets of the name `parameter_set`."""
     from ecospy import EcosSimulation
 
     with EcosSimulation(ssp_path=str(path), step_size=dt) as simulation:

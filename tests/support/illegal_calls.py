@@ -1,4 +1,4 @@
-"""Illegal calls of the co-simulation FMU of planar2, by their error: message and call.
+"""Illegal calls of the co-simulation FMU of planar2, with the expected error messages.
 
 Some calls exist in both versions of FMI, the others in one. A message for both versions is a format
 with the version and the name of its real variables.
@@ -232,7 +232,7 @@ RUNNING_3 = {
 
 
 def refusals(both, fmi2, fmi3):
-    """Return the cases of both versions: (version, error) to (message, call)."""
+    """Return a mapping from (version, error) to (message, call) for both FMI versions."""
     return {
         (fmi, wrong): (message.format(fmi, real) if wrong in both else message, call)
         for fmi, real, own in ((2, "Real", fmi2), (3, "Float64", fmi3))

@@ -152,8 +152,7 @@ def random_network(
 ) -> LinearNetwork:
     """Return a random network of n parts with cyclic connections.
 
-    Without `loops` no output depends on itself through others, so that the start values follow from
-    each other in a sequence.
+    Without `loops`, no output depends on itself through other outputs.
     """
     rng = np.random.default_rng(seed)
     rank = rng.permutation(N * n).reshape(n, N)

@@ -101,7 +101,7 @@ def one_loop(name, rng):
 
 
 def _three_loops(rng):
-    """Return loops that share joints, one of them to the base."""
+    """Return three loops that share joints; one loop joint connects a body to the base."""
     joints = (
         Universal(),
         Spherical(),

@@ -30,7 +30,7 @@ def block_run(block, t_stop, h, dt=None, method=RK4):
 
 
 def plant_run(mechanism, t_stop, h, dt=None, method=RK4, **options):
-    """Return the same for the plant of a mechanism, from the start of the mechanism."""
+    """Return the results of `block_run` for the plant of a mechanism in its initial state."""
     plant = ClosedLoopPlant(mechanism.model, mechanism.q0, mechanism.qd0, **options)
     return block_run(plant, t_stop, h, dt, method)
 

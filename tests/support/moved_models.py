@@ -34,7 +34,7 @@ def crank(joint=GIVEN, loops=()):
 
 
 def winch():
-    """Return a pendulum on a trolley whose string winds up."""
+    """Return a pendulum on a trolley whose cable winds up."""
     string = StringConstraint(
         [(-1, [0.0, 2.0]), (0, [0.0, 0.0]), (1, [0.0, -1.0])], lambda t: 3.0 - 0.2 * t * t
     )

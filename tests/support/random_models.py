@@ -110,9 +110,9 @@ def random_joint(rng: np.random.Generator) -> Joint:
 def random_tree(
     rng: np.random.Generator, parent: tuple[int, ...], joints: tuple[Joint, ...] | None = None
 ) -> Model:
-    """Return a tree with this connectivity and general gravity.
+    """Return a tree with the given parents, and gravity in a general direction.
 
-    The joints have all types unless given.
+    By default, it has joints of all types.
     """
     return Model(
         name="random tree",

@@ -58,7 +58,7 @@ def van_der_pol(a, b):
 
 
 def van_der_pol_scaled(a, b):
-    """Return the rates in the time t / mu; mu = 1e6 multiplies the second equation's rest."""
+    """Return van der Pol's rates in the scaled time t / mu, with mu = 1e6."""
     return [b, ((1.0 - a * a) * b - a) * 1e6]
 
 

@@ -1,4 +1,4 @@
-"""Advice of a TraceError, which follows the line that the error names."""
+"""Advice in the message of a TraceError, after the line number."""
 
 ADVICE = (
     "of a traced value, which is unknown: replace a data-dependent `if` by "

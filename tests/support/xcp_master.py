@@ -17,7 +17,7 @@ class RefusalError(Exception):
 
 
 def much_room(link: socket.socket) -> None:
-    """Enlarge a socket's receive buffer, if permitted, for times without this process running."""
+    """Enlarge the receive buffer of a socket, so that a suspended process loses no packets."""
     with contextlib.suppress(OSError):
         link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE of Linux
 
@@ -100,7 +100,7 @@ class XcpMaster:
         self.ask(DOWNLOAD, len(data), data)
 
     def measure(self, *tables: list[int], prescaler: int = 1) -> None:
-        """Start a list with time stamps for the doubles at the addresses in each table."""
+        """Start a DAQ list with time stamps for the doubles at the addresses in each table."""
         self.ask(FREE_DAQ)
         self.ask(ALLOC_DAQ, 0, b"\1\0")
         self.ask(ALLOC_ODT, 0, b"\0\0", len(tables))
@@ -114,7 +114,7 @@ class XcpMaster:
         self.ask(START_LIST, 1, b"\0\0")
 
     def rows(self) -> list[tuple[float, ...]]:
-        """Return time [s] and values of the samples of a list with one table."""
+        """Return time [s] and values of the samples of a DAQ list with one table."""
         sizes = [(len(packet) - 6) // 8 for packet in self.samples]
         found = zip(sizes, self.samples, strict=True)
         raw = [struct.unpack(f"<I{n}d", packet[2:]) for n, packet in found]

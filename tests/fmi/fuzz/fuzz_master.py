@@ -1,9 +1,9 @@
 """Random runs of FMUs in the C loop:  fuzz_master.py FOLDER RUNS SEED.
 
-A run has one FMU for model exchange or for co-simulation, random step sizes and inputs, and moments
-that it saves and restores. Laws: the outputs are finite, and a restored run repeats bit for bit. A
-run may also end with an error of the FMU or of the simulation. The program prints the numbers of
-steps and failed runs.
+A run has one FMU for model exchange or for co-simulation, random step sizes and inputs. It saves
+and restores its state at random times. Laws: the outputs are finite, and a restored run repeats bit
+for bit. A run may also end with an error of the FMU or of the simulation. The program prints the
+numbers of steps and failed runs.
 """
 
 import sys
