@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 from contact_cones import project_to_half_line_and_disc
-from contact_laws import Iterate, Start, gram_work, start_impulses
+from contact_laws import Iterate, Start, coulomb_residual, gram_work, local, start_impulses
 from contact_sweeps import (
     LATER,
     PATIENT,
@@ -25,7 +25,7 @@ from contact_sweeps import (
 from solver_problems import Problem
 
 FIRST, AGAIN = 8, 3  # as in c/contact, also the next constants
-STIFF, PROXIMAL, HOLDS, HIGHER = 1e7, 3, 16, 4
+STIFF, PROXIMAL, HOLDS, HIGHER, NEWTON_ERROR = 1e7, 3, 16, 4, 1e-5
 SIDE = 6  # size of the matrix block of a body
 
 
@@ -127,9 +127,9 @@ class DirectSolver:
         )
         self.fits = widths.sum() <= block_capacity(bodies) >= bodies
         self.long = float(np.sum(widths**2)) / problem.n
-        self.round = gram_work(problem) + factor_work(begins) + 2 * problem.unit
+        self.round = gram_work(problem) + factor_work(begins) + 2.5 * problem.unit
         self.round += PROXIMAL * solve_work(begins)
-        self.mobile = np.einsum("kii->ki", problem.blocks())
+        self.mobile, self.local = np.einsum("kii->ki", problem.blocks()), local(problem)
 
     def try_solution(self, sweeps: int, now: Sweep) -> Found:
         """Return the direct solution after `sweeps` sweeps and its work, or None if not due."""
@@ -151,17 +151,23 @@ class DirectSolver:
         return now.change * (now.change / self.halfway) ** 2 > asked
 
     def solve(self, now: Sweep) -> tuple[Sweep, float]:
-        """Iterate the direct solution while the energy decreases; return the best state."""
-        best, least, work, higher = now, self.energy(now), 0.0, 0
+        """Iterate the direct solution until it is solved, or while the energy decreases."""
+        best, least, work, higher, solved = now, self.energy(now), 0.0, 0, False
+        most = 1 if has_fast_bodies(self.problem) else HIGHER
         for _ in range(HOLDS):
             now, work = self.newton_step(now), work + self.round
-            found = self.energy(now)
+            found, solved = self.energy(now), self.is_solved(now)
             higher = 0 if found < least else higher + 1
             if higher == 0:
                 best, least = now, found
-            elif higher == (1 if has_fast_bodies(self.problem) else HIGHER):
+            if solved or higher == most:
                 break
-        return best._replace(limit=now.limit), work
+        return now if solved else best._replace(limit=now.limit), work
+
+    def is_solved(self, now: Sweep) -> bool:
+        """Return True if the velocity error is a small part of the tolerance of the sweeps."""
+        error = coulomb_residual(self.problem, self.local, Iterate(0.0, now.p, now.z))
+        return error * self.problem.fastest <= NEWTON_ERROR * sweep_tolerance(self.problem)
 
     def energy(self, now: Sweep) -> float:
         """Return the energy |z - z_0|^2 / 2 + p . (Y z_0 - least); z_0 is the initial velocity."""

@@ -340,6 +340,35 @@ static inline double rb_free_solver_sweep(struct rb_free_solver *all, double kep
     return most;
 }
 
+/* Return the velocity error of the force rows of one contact for its present impulse [m/s], as
+   `contact_error` in contact_solver.h. */
+static inline double force_rows_error(const struct rb_free_solver *all,
+                                      const struct rb_free_contact *c)
+{
+    const rb_pair *x = all->body[c->a].y, *y = all->body[c->b].y;
+    const double *p = c->impulse, limit = c->mu * p[0],
+                 u = rb_row_velocity(c->row_a[0], c->row_b[0], x, y) - c->velocity_min;
+    double next[2];
+    for (int i = 0; i < 2; i++)
+        next[i] =
+            p[1 + i] - c->inverse_tangent *
+                           (rb_row_velocity(c->row_a[1 + i], c->row_b[1 + i], x, y) + c->bias[i]);
+    const double length = sqrt(next[0] * next[0] + next[1] * next[1]),
+                 part = length > limit ? limit / length : 1.0;
+    return rb_max(
+        fabs(rb_max(p[0] - u * c->inverse_normal, c->impulse_min) - p[0]) * c->delassus[0],
+        rb_max(fabs(part * next[0] - p[1]), fabs(part * next[1] - p[2])) * c->tangent_max);
+}
+
+/* Return the largest velocity error of the force rows of the island [m/s]. */
+static inline double rb_free_solver_error(const struct rb_free_solver *all)
+{
+    double most = 0.0;
+    for (int k = 0; k < all->contact_count; k++)
+        most = rb_max(most, force_rows_error(all, &all->contact[k]));
+    return most;
+}
+
 /* Extrapolate the body velocities along their conjugate directions:
 
      d' = beta d + (y - y_before),   y += beta d,   y_before = y */

@@ -35,6 +35,9 @@ enum {
 };
 
 static const double RB_STIFF = 1e7; /* 1 / E relative to 1 / W_ii; found by trial */
+/* Velocity error of converged Newton solves, relative to the tolerance of the sweeps; found by
+   trial. */
+static const double RB_NEWTON_ERROR = 1e-5;
 
 /* Lower half of the matrix, stored by rows of blocks. Body k has row place[k]. Row i begins at
    column first[i]; its column j is block[at[i] + j]. */
@@ -425,27 +428,34 @@ static inline void restore_contact_states(struct rb_free_solver *all, const stru
         memcpy(all->body[all->active_body[k]].y, from->y[k], sizeof from->y[k]);
 }
 
-/* Solve an island by Newton's method until the objective no longer decreases. The objective may
-   increase at most `most` - 1 times in a row, because contacts open or begin to slide. Returns 0 if
-   the method was not tried. */
-static inline int rb_solve_island_directly(struct rb_free_solver *all, int sweeps, int most)
+/* Solve an island by Newton's method until the velocity error is within RB_NEWTON_ERROR times the
+   tolerance [m/s], or until the objective no longer decreases. The objective may increase at most
+   `most` - 1 times in a row, because contacts open or begin to slide. Returns 0 if the method was
+   not tried. */
+static inline int rb_solve_island_directly(struct rb_free_solver *all, int sweeps, int most,
+                                           double tolerance)
 {
     const int blocks = RB_BLOCKS, bodies = RB_BODIES;
     RB_WORKSPACE(RB_LARGE_SCENE, struct rb_envelope, e, 1);
     RB_WORKSPACE(RB_LARGE_SCENE, struct held, best, 1);
     if (blocks < bodies || !make_envelope(all, sweeps, e))
         return 0;
+    int solved = 0;
     double height = free_objective(all);
     save_contact_states(all, best);
-    for (int hold = 0, higher = 0; hold < RB_MAX_NEWTON_SOLVES && higher < most; hold++) {
-        const double next = newton_solve(all, e) ? free_objective(all) : INFINITY;
+    for (int hold = 0, higher = 0; hold < RB_MAX_NEWTON_SOLVES && higher < most && !solved;
+         hold++) {
+        const int done = newton_solve(all, e);
+        const double next = done ? free_objective(all) : INFINITY;
+        solved = done && rb_free_solver_error(all) <= RB_NEWTON_ERROR * tolerance;
         higher = next < height ? 0 : higher + 1;
         if (higher > 0)
             continue;
         height = next;
         save_contact_states(all, best);
     }
-    restore_contact_states(all, best);
+    if (!solved)
+        restore_contact_states(all, best);
     restart_directions(all);
     return 1;
 }
@@ -661,7 +671,8 @@ static inline void solve_free_island(struct rb_scene *s, struct rb_contact_list 
         if (own == next) {
             next *= RB_DIRECT_RETRY_FACTOR;
             if (converges_slowly(own, all->residual, halfway, tolerance, later) &&
-                rb_solve_island_directly(free, own, later > tolerance ? 1 : RB_MAX_INCREASES)) {
+                rb_solve_island_directly(free, own, later > tolerance ? 1 : RB_MAX_INCREASES,
+                                         tolerance)) {
                 before = kept = 0.0;
                 continue;
             }
