@@ -109,6 +109,6 @@ def imports_when_loaded(path: Path) -> set[str]:
 
 
 @pytest.mark.slow
-def test_modules_of_tests_load_without_the_packages_that_make_test_does_not_install():
+def test_test_modules_load_without_the_optional_packages():
     for path in (ROOT / "tests").rglob("test_*.py"):
         assert not imports_when_loaded(path) & NOT_IN_MAKE_TEST, path

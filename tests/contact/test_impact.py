@@ -262,7 +262,7 @@ def test_plastic_impact_on_a_resting_ball_stops_both_balls():
 
 
 @pytest.mark.parametrize("law", ["newton", "poisson", "sequence"])
-def test_traced_impact_matches_the_velocities_of_numpy(rng, law):
+def test_traced_and_numpy_values_of_impact_velocities_agree(rng, law):
     model = MODELS["six-axis"]()
     s = random_state(rng, model)
     contacts = random_contacts(rng, model, 2, None if law == "sequence" else 0.8)

@@ -151,7 +151,7 @@ def test_cone_of_an_sdf_file_is_a_contact_shape(tmp_path):
     assert robot.warnings == () or not any("cone" in text for text in robot.warnings)
 
 
-def test_cone_of_an_sdf_file_is_visible_to_its_lidar(tmp_path):
+def test_lidar_rays_of_an_sdf_file_hit_a_cone(tmp_path):
     """The sensor is 2 m from the axis of the cone, at half its height."""
     inertia = "<ixx>1</ixx><iyy>1</iyy><izz>1</izz><ixy>0</ixy><ixz>0</ixz><iyz>0</iyz>"
     inertial = f"<inertial><mass>1</mass><inertia>{inertia}</inertia></inertial>"

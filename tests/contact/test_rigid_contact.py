@@ -275,7 +275,7 @@ def test_joint_limit_force_pushes_but_does_not_pull():
         assert free.qdd[0] * sign > 0
 
 
-def test_accelerations_satisfy_joint_limits_and_contacts_together(rng):
+def test_accelerations_satisfy_joint_limits_and_contact_constraints_together(rng):
     model = MODELS["six-axis"]()
     s = random_state(rng, model)
     contacts = [

@@ -354,7 +354,7 @@ def states_near_ball(s):
 
 
 @pytest.mark.parametrize("name", LAWS)
-def test_traced_contact_law_matches_the_forces_of_numpy_and_has_finite_derivatives(name, rng):
+def test_traced_and_numpy_contact_forces_agree_and_have_finite_derivatives(name, rng):
     law, n = LAWS[name], 20
     ball = Sphere(1.0)
     p, v, x, z = states_near_ball(random_states(rng, n))

@@ -170,7 +170,7 @@ def test_brick_sticks_below_the_friction_angle_and_slides_above_it():
         assert_allclose(run["q"][-1, :4], q0[:4], rtol=0, atol=ROUNDING)
 
 
-def test_contact_is_lost_when_its_normal_force_reaches_zero():
+def test_contact_opens_when_its_normal_force_reaches_zero():
     # a pull that grows with time lifts the ball when it equals the weight
     model = ball()
 

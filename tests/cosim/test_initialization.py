@@ -340,9 +340,7 @@ class Spring(Block):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("names", [("k", "m"), ("m", "k")])
-def test_declared_dependencies_order_the_steps_in_a_loop_with_undeclared_dependencies(
-    names, tmp_path, caplog
-):
+def test_block_steps_after_an_fmu_with_undeclared_dependencies_in_a_loop(names, tmp_path, caplog):
     spring, mass = names
     system = System()
     system.add(spring, Spring())

@@ -54,7 +54,7 @@ def test_cart_pole_environment_passes_the_checker_of_gymnasium(example):
     check_env(separate_environment(example), skip_render_check=True)
 
 
-def test_environment_observations_depend_on_the_seed_and_stay_in_their_space(example):
+def test_environment_observations_depend_on_the_seed_and_stay_in_the_observation_space(example):
     envs = example.CartPoles(7)
     assert envs.metadata["autoreset_mode"] == AutoresetMode.NEXT_STEP
     first, info = envs.reset(seed=3)

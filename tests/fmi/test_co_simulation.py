@@ -66,7 +66,7 @@ def test_co_simulation_fmu_passes_the_validator_without_messages(archive, name, 
 
 @pytest.mark.parametrize("dt", [1e-3, 4e-3])
 @pytest.mark.parametrize("name", BLOCKS)
-def test_co_simulation_matches_the_results_of_numpy_for_random_inputs_and_parameters(
+def test_co_simulation_fmu_matches_its_block_for_random_inputs_and_parameters(
     host, rng, name, dt, fmi
 ):
     flat = Memory(BLOCKS[name])

@@ -86,7 +86,7 @@ def test_trajectories_of_scalar_fmi3_fmus_in_ecos_match_the_jacobi_results_of_si
 
 
 @pytest.mark.parametrize("name", SYSTEMS)
-def test_trajectories_of_a_simulink_s_function_match_the_jacobi_results_of_simulate(
+def test_trajectories_of_an_s_function_for_simulink_match_the_jacobi_results_of_simulate(
     name, case, tmp_path
 ):
     """The start values of the inputs are the initial values of their sources."""

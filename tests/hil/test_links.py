@@ -242,7 +242,7 @@ def test_occupied_udp_port_is_reported_at_the_start_of_a_run():
     link.close()
 
 
-def test_block_with_direct_feedthrough_from_a_link_output_to_a_link_input_is_rejected():
+def test_direct_feedthrough_from_an_output_to_an_input_of_a_communication_link_is_rejected():
     system = System()
     system.add("robot", parts()["robot"])
     system.add("pd", parts()["pd"])

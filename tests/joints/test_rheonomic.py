@@ -228,7 +228,7 @@ def test_each_loop_solver_satisfies_the_prescribed_crank_acceleration(method):
     assert_allclose(motion.qdd[0], GAIN, rtol=1e-11)
 
 
-def test_projected_velocity_contains_the_prescribed_crank_speed_with_the_correct_sign():
+def test_projected_velocity_of_the_crank_equals_its_prescribed_speed():
     model, q = held_crank().evaluate_at(T), np.array([crank_angle(T)[0], 0.2])
     qd = project_velocity(model, q, np.array([0.0, 0.3]))
     assert_allclose(qd[0], SPEED + GAIN * T, rtol=RTOL)

@@ -95,7 +95,7 @@ def test_system_has_the_event_indicators_of_all_its_parts():
     assert events.count == 10  # one per element of the wall, two per element of the other parts
 
 
-def test_output_of_saturations_and_a_lookup_table_in_series_is_their_composed_function():
+def test_saturations_and_a_lookup_table_in_series_compute_the_composed_function():
     system = System()
     system.add("before", Saturation(-1.0, 1.0), start={"u": 0.0})
     system.add("table", LookupTable((-1.0, 0.0, 2.0), (0.0, 1.0, -0.5)))

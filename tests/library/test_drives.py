@@ -530,7 +530,7 @@ def test_hydraulic_power_of_a_cylinder_is_the_sum_of_stored_and_mechanical_power
         assert_allclose(power, y["a_motor_force"] * qd + stored[0] / 1.4e9, rtol=1e-9)
 
 
-def test_eigenvalues_of_a_hydraulic_cylinder_match_its_frequency_and_valve_lag():
+def test_eigenvalues_of_a_hydraulic_cylinder_match_its_natural_frequency_and_valve_lag():
     # w^2 = beta (A_a^2 / V_a + A_b^2 / V_b) / m at the piston position x
     m, x, lag = 1.0, 0.15, 5e-3
     cylinder = replace(CYLINDER, retracted=-0.25, time_constant=lag)

@@ -491,7 +491,7 @@ def test_code_of_the_unscented_filter_contains_the_plant_equations_once():
 
 
 @pytest.mark.parametrize("rank", [1, 3, 6])
-def test_semidefinite_cholesky_factor_of_a_singular_covariance_reproduces_it(rank):
+def test_cholesky_factor_of_a_singular_covariance_reproduces_the_covariance(rank):
     rng = np.random.default_rng(rank)
     P = (V := rng.normal(size=(6, rank))) @ V.T
     L = semidefinite_cholesky(P)

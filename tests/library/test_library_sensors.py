@@ -86,7 +86,7 @@ def test_tip_position_of_a_planar_robot_matches_the_analytic_formula(rng):
 # encoder
 
 
-def test_encoder_error_is_at_most_half_its_resolution(rng):
+def test_encoder_error_is_at_most_half_the_encoder_resolution(rng):
     resolution = np.array([0.01, 0.3])
     for q in rng.normal(size=(100, 2)):
         flat, m = Memory(Encoder(resolution, 1e-3)), Memory(Encoder(resolution, 1e-3)).start()

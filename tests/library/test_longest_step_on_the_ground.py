@@ -104,7 +104,7 @@ def test_longest_stable_step_of_a_point_mass_in_contact_matches_the_closed_form(
 
 
 @pytest.mark.slow
-def test_box_rests_below_the_longest_stable_step_and_diverges_at_three_times_this_step():
+def test_box_rests_with_steps_below_the_stability_limit_and_diverges_at_three_times_the_limit():
     sides = np.array([0.4, 0.3, 0.2])
     model = free(Box(sides), M / 12 * (sides @ sides - sides**2))
     K, D = 5e3, 60.0

@@ -137,7 +137,7 @@ def feet_on_the_ground(model, q, mu):
 
 
 @pytest.mark.slow
-def test_contact_step_of_loops_satisfies_the_dense_equations_of_loops_and_contacts():
+def test_contact_step_with_loops_satisfies_the_dense_equations_of_loops_and_contacts():
     model, rng = five_bar_quadruped(), np.random.default_rng(3)
     q = posture(model, 0.25, dict.fromkeys(HIPS, (0.02, -0.25 + FOOT)))
     h, mu = 0.5e-3, 0.4  # the first step of the plant is a half step

@@ -237,7 +237,7 @@ def test_position_correction_of_a_violated_joint_stop_adds_no_velocity():
 
 
 @pytest.mark.slow
-def test_dry_friction_holds_a_joint_below_the_friction_limit_and_brakes_with_this_limit():
+def test_dry_friction_holds_a_joint_at_rest_and_brakes_a_moving_joint_with_the_friction_limit():
     model, freedoms = pendulum(friction=2.0)
     model = replace(model, gravity=np.zeros(3))
     I = 1 / 3

@@ -83,7 +83,7 @@ def test_logic_block_matches_its_truth_table(operation, truth, n):
     assert found.tolist() == [float(truth(column.astype(bool).tolist())) for column in bits.T]
 
 
-def test_logic_not_and_compare_match_their_definitions():
+def test_negation_and_comparison_blocks_match_their_definitions():
     assert [float(value(Logic("not"), u1=u)) for u in (0.0, 1.0, 0.4, 0.6)] == [1, 0, 1, 0]
     compared = value(Compare(0.5, 3), u1=(0.4, 0.5, 0.6))
     assert compared.tolist() == [1.0, 0.0, 0.0]

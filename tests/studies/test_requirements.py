@@ -151,7 +151,7 @@ def test_reports_in_every_format_show_violated_requirements(tmp_path):
         save_report(tmp_path / "report.pdf", checked, RUN)
 
 
-def test_html_report_is_rejected_before_the_run_if_the_extra_plot_is_not_installed(
+def test_html_report_without_its_plotting_package_is_rejected_before_the_run(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setitem(sys.modules, "pygal", None)
