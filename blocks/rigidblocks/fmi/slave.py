@@ -156,11 +156,13 @@ class BlockSlave(Fmi2Slave):
             )
         self._start_values = frozenset(layout["settable"])
         if layout["made_with"] != here:
-            self._say(f"built with {layout['made_with']}, running with {here}", Fmi2Status.warning)
+            self._log_message(
+                f"built with {layout['made_with']}, running with {here}", Fmi2Status.warning
+            )
         if (resources / "rigidblocks").is_dir() and sources_digest(
             resources / "rigidblocks"
         ) != sources_digest():
-            self._say(
+            self._log_message(
                 "runs a previously loaded copy of rigidblocks instead of the copy in this FMU",
                 Fmi2Status.warning,
             )
@@ -174,10 +176,10 @@ class BlockSlave(Fmi2Slave):
             self._try_step = library.rb_block_try_step
         except (OSError, AttributeError) as error:
             self.stepper = _numpy_stepper(self.layout, method, h)
-            self._say(f"steps in NumPy: no compiled kernel for {PLATFORM} ({error})")
+            self._log_message(f"steps in NumPy: no compiled kernel for {PLATFORM} ({error})")
         else:
             self.stepper = kernel
-            self._say(f"steps by its compiled kernel for {PLATFORM}")
+            self._log_message(f"steps by its compiled kernel for {PLATFORM}")
 
     def setup_experiment(
         self, start_time: float, stop_time: float | None = None, tolerance: float | None = None
@@ -224,7 +226,7 @@ class BlockSlave(Fmi2Slave):
 
     def _warn(self, messages: Iterable[str]) -> None:
         for message in messages:
-            self._say(message, Fmi2Status.warning)
+            self._log_message(message, Fmi2Status.warning)
 
     def get_real(self, vrs: list[int]) -> list[float]:
         """Return the values of variables by value reference.
@@ -233,7 +235,7 @@ class BlockSlave(Fmi2Slave):
         initialization has failed, all computed values are NaN.
         """
         if not self._known.issuperset(vrs):
-            self._say(
+            self._log_message(
                 f"has no variable with the value reference {sorted({*vrs} - self._known)}",
                 Fmi2Status.error,
             )
@@ -290,7 +292,7 @@ class BlockSlave(Fmi2Slave):
                     self.layout.set_dependent_start_values(self._started)
                     self.stepper.initialize(self._started, self._memory[0])
             except Exception as error:  # pythonfmu would turn an exception into fmi2Fatal
-                self._say(f"cannot start: {_text(error)}", Fmi2Status.error)
+                self._log_message(f"cannot start: {_text(error)}", Fmi2Status.error)
                 self._started[sorted(self._known - self._start_values - {0})] = nan
         return self._started
 
@@ -310,7 +312,7 @@ class BlockSlave(Fmi2Slave):
         ) as error:  # pythonfmu would turn an exception into fmi2Fatal
             self._array[:] = before
             step = f"the step of {step_size!r} s from t = {current_time!r} s"
-            self._say(f"discards {step}: {_text(error)}", Fmi2Status.discard)
+            self._log_message(f"discards {step}: {_text(error)}", Fmi2Status.discard)
             return False
         return True
 
@@ -331,7 +333,9 @@ class BlockSlave(Fmi2Slave):
     def _refuse(self, vr: int, reason: str) -> None:
         self._refused[vr] = reason
         self._run(self._running)
-        self._say(f"cannot step: {reason}; correct this before the next step", Fmi2Status.error)
+        self._log_message(
+            f"cannot step: {reason}; correct this before the next step", Fmi2Status.error
+        )
 
     def _accept(self, vr: int) -> None:
         self._refused.pop(vr, None)
@@ -354,7 +358,7 @@ class BlockSlave(Fmi2Slave):
     def _name(self, vr: int) -> str:
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
-    def _say(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
+    def _log_message(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
         """Log a message; _ replaces %, and ? replaces characters that cannot be encoded."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)

@@ -207,7 +207,7 @@ class SequentialParts:
         yield f"enum {{ RUNNER_CHECKED = {len(checked)} }};"
 
     def _slow_text(self, part: Part) -> str:
-        """Return the C initializers of a part with its own longer communication step, or ""."""
+        """Return the C initializers of a part with its own communication step, else ""."""
         every = self.plan.slow_parts.get(part.name)
         if every is None:
             return ""

@@ -557,7 +557,7 @@ def fit(
         replay = replay_of(system, rows, kept, dt, exact, options, fixed)
     else:
         _check_near(replay, names, first)
-    z, J, r, sigma = _noise_scales(replay, first, noise)
+    z, J, r, sigma = _weighted_estimate(replay, first, noise)
     check_identifiable(names, J, exact=replay.exact)
     if noise is None:
         _check_enough_values(names, J)
@@ -616,7 +616,7 @@ def _names_at_bound(replay: Replay, names: list[str], z: Array) -> tuple[str, ..
     return tuple(n for n, v, a, b in zip(names, z, low, high, strict=True) if v in (a, b))
 
 
-def _noise_scales(
+def _weighted_estimate(
     replay: Replay, first: Array, noise: Mapping[str, ArrayLike] | None
 ) -> tuple[Array, Array, Array, Array]:
     """Estimate the parameters by weighted least squares, and the noise of each column.

@@ -1,8 +1,8 @@
 """Identification of inertial and friction parameters of robots from measured joint forces.
 
 The joint forces are linear in the parameters: tau = Y(q, qd, qdd) phi (`dynamics.regressor`). Only
-some linear combinations of the parameters affect tau, the base parameters (Gautier 1990). Weighted
-least squares estimates the base parameters. A convex problem then yields physically possible
+some linear combinations of the parameters affect tau, the base parameters (Gautier 1990). The base
+parameters are estimated by weighted least squares. A convex problem then yields physically possible
 inertias with base parameters near the estimates (Lee, Wensing and Park 2020).
 """
 

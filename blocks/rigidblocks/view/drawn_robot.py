@@ -529,7 +529,7 @@ def force_outputs(
 
 
 def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
-    """Return the names of the world's outputs that contain the output `port` of a member."""
+    """Return the names of the outputs of `block` that contain the output `port` of a member."""
     known = {one.name for one in block.outputs}
     names = (f"{member.name}_{port}" for member in block.members)
     return tuple(name for name in names if name in known)

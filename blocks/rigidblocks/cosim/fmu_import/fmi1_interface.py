@@ -21,8 +21,8 @@ from rigidblocks.cosim.fmu_import.fmu_interface import (
     StepEnd,
     Update,
     add_log,
-    forget,
     log_during_instantiation,
+    remove_log,
     shared_logger,
 )
 from rigidblocks.cosim.graph.fmi1_description import mime_type
@@ -86,13 +86,13 @@ class Fmi1(Interface):
 
     def reset(self, part: Part) -> None:
         if self.fmu.kind != CO_SIMULATION:
-            raise self.refuse("an FMI 1.0 model exchange FMU cannot be reset")
+            raise self.fmu_error("an FMI 1.0 model exchange FMU cannot be reset")
         super().reset(part)
         self.has_changed_inputs = False
 
     def close(self, runs: bool) -> None:
         super().close(runs)
-        forget(self.log)
+        remove_log(self.log)
 
     def find_function(self, function: str) -> tuple[str, Any, Any]:
         name = f"fmi{self._names.get(function, function)}"

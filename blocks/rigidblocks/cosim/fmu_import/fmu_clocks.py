@@ -79,7 +79,7 @@ class Clocks:
             if interval is None and clock.name in self._fmi.part.start:
                 interval = float(self._fmi.part.start[clock.name])
             if interval is None and clock.intervalVariability == "fixed":
-                raise self._fmi.refuse(
+                raise self._fmi.fmu_error(
                     f"its clock {clock.name} has no interval; set the interval [s] in System.add, "
                     f"for example start={{'{clock.name}': 0.01}}"
                 )
@@ -148,7 +148,7 @@ class Clocks:
         """
         if not (interval >= 0 if _counts_down(clock) else interval > 0):
             allowed = "at least 0" if _counts_down(clock) else "positive"
-            raise self._fmi.refuse(
+            raise self._fmi.fmu_error(
                 f"its clock {clock.name} has the interval {interval} s; the interval must be "
                 f"{allowed}"
             )

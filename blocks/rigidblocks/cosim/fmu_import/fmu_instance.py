@@ -427,7 +427,7 @@ class RunningFmu(Instance):
             return 0
         return ctypes.cast(self.fmi.find_function(function)[1], ctypes.c_void_p).value or 0
 
-    def _judge_values(self, number: int, call: int, status: int) -> None:
+    def _check_values_status(self, number: int, call: int, status: int) -> None:
         """Raise FmuError if a C call failed to set or get a group of variables.
 
         `number` is the index of the group, `call` the code of the C call, and `status` its FMI
@@ -438,7 +438,7 @@ class RunningFmu(Instance):
         else:
             (self._held if call == SET else self._discrete)[number].check_status("Set", status)
 
-    def _judge_clocks(self, call: int, clock: int, status: int) -> None:
+    def _check_clocks_status(self, call: int, clock: int, status: int) -> None:
         """Raise FmuError for an error status of a C call that sets or reads clocks.
 
         `call` is the code of the C call. If the interval of a clock is invalid, `clock` is its
@@ -451,11 +451,11 @@ class RunningFmu(Instance):
     def _check_count(self, excess: int, dt: float) -> None:
         """Raise FmuError if a step of dt [s] has too many events (`excess` is not 0)."""
         if excess == MANY_EVENTS:
-            raise self.fmi.refuse(
+            raise self.fmi.fmu_error(
                 f"it has more than {EVENTS} events at the same time{self._cause_of_events}"
             )
         if excess == DENSE_EVENTS:
-            raise self.fmi.refuse(f"it has more than {STEP_EVENTS} events in a step of {dt:g} s")
+            raise self.fmi.fmu_error(f"it has more than {STEP_EVENTS} events in a step of {dt:g} s")
 
     @property
     def _cause_of_events(self) -> str:
@@ -463,7 +463,7 @@ class RunningFmu(Instance):
         return ""
 
     def _many_updates(self) -> FmuError:
-        return self.fmi.refuse(f"its event iteration did not converge in {EVENTS} iterations")
+        return self.fmi.fmu_error(f"its event iteration did not converge in {EVENTS} iterations")
 
 
 FMI_KINDS = {1: FMI1, 2: FMI2, 3: FMI3}  # kind of a part in the C loop, by FMI version
@@ -561,23 +561,25 @@ class FmuInstance(RunningFmu):
         number, call = divmod(call, CALLS)
         self._check_count(status, dt)
         if call in (SET, SET_DISCRETE, GET):
-            self._judge_values(number, call, status)
+            self._check_values_status(number, call, status)
         elif call == STEP:
-            self._judge_step(status)
+            self._check_step_status(status)
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif call in CLOCK_CALLS:
-            self._judge_clocks(call, number, status)
+            self._check_clocks_status(call, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             name = _EVENT_CALLS[call]
             check_status = partial(self.fmi.check_status, self.fmi.prefix + name, status)
             self._try_event_mode(check_status) if call == ENTER_EVENT_MODE else check_status()
 
-    def _judge_step(self, status: int) -> None:
+    def _check_step_status(self, status: int) -> None:
         """Raise FmuError if the status of a step is neither OK nor a warning."""
         if status == EARLY_RETURN:
-            raise self.fmi.refuse("fmi3DoStep returned early although early return is not allowed")
+            raise self.fmi.fmu_error(
+                "fmi3DoStep returned early although early return is not allowed"
+            )
         self.fmi.check_end(status == TERMINATES)
         self.fmi.check_status(self.fmi.prefix + "DoStep", status)
 

@@ -108,7 +108,7 @@ def add_log(key: int, log: FmuLog) -> None:
     _logs[key] = log
 
 
-def forget(log: FmuLog) -> None:
+def remove_log(log: FmuLog) -> None:
     """Unregister the log of an instance."""
     for key in [key for key, one in list(_logs.items()) if one is log]:
         _logs.pop(key, None)
@@ -548,7 +548,7 @@ class Interface(abc.ABC):
         self.failed, self.is_lost = status != DISCARD, status == _FATAL
         raise FmuError(f"'{self.part.name}': {text}{self.log_text()}")
 
-    def refuse(self, text: str) -> FmuError:
+    def fmu_error(self, text: str) -> FmuError:
         """Return an FmuError; the message contains part, `text`, time and last log messages."""
         return FmuError(f"'{self.part.name}': {text}{self.log.time_text}{self.log_text()}")
 
@@ -558,7 +558,7 @@ class Interface(abc.ABC):
         `source` is the name of the FMI variable that contains the request, for the message.
         """
         if terminates:
-            raise self.refuse(f"it requests the end of the simulation ({source})")
+            raise self.fmu_error(f"it requests the end of the simulation ({source})")
 
     def _tool_note(self) -> str:
         """Return a note on the tool that the FMU requires at run time, or "" if it needs none."""
@@ -607,7 +607,7 @@ class Fmi2(Interface):
 
     def close(self, runs: bool) -> None:
         super().close(runs)
-        forget(self.log)
+        remove_log(self.log)
 
     def set_up(self, t: float) -> None:
         tolerance = self.part.tolerance
@@ -738,7 +738,7 @@ class Fmi3(Interface):
         if not early.value:
             return StepEnd(t + dt, bool(event.value))
         if not self.uses_events:
-            raise self.refuse("fmi3DoStep returned early although early return is not allowed")
+            raise self.fmu_error("fmi3DoStep returned early although early return is not allowed")
         return StepEnd(min(max(float(last.value), t), t + dt), bool(event.value))
 
     def update_discrete_states(self) -> Update:

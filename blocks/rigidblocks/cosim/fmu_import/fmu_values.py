@@ -155,7 +155,7 @@ class Group:
             return
         if status == DOES_NOT_FIT:
             self._pack() if access == "Set" else self._unpack()  # raises FmuError for the variable
-            raise self._fmi.refuse(f"a value does not fit the type {self.type}")
+            raise self._fmi.fmu_error(f"a value does not fit the type {self.type}")
         self._fmi.check_status(self._moves[access][0], status)
 
     @property
@@ -282,7 +282,7 @@ class Group:
         if refusal(self.type, values):
             for port, some in self._elements(values):
                 if wrong := refusal(self.type, some):
-                    raise self._fmi.refuse(f"its {port.name} {wrong}")
+                    raise self._fmi.fmu_error(f"its {port.name} {wrong}")
 
     def _elements(self, values: Array) -> Iterable[tuple[Port, Array]]:
         """Yield each port of the group, and the elements of `values` that belong to the port."""
@@ -296,7 +296,7 @@ class Group:
             for port, values in self._elements(self._buffer):
                 for one in values.tolist():
                     if abs(one) > EXACT:
-                        raise self._fmi.refuse(
+                        raise self._fmi.fmu_error(
                             f"its {port.name} is {one}; double precision represents integers "
                             "exactly only up to 2^53"
                         )

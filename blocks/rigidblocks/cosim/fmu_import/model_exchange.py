@@ -634,13 +634,13 @@ class ExchangeInstance(RunningFmu):
         number, code = divmod(call, CALLS)
         self._check_count(status, dt)
         if code in (SET, SET_DISCRETE, GET):
-            self._judge_values(number, code, status)
+            self._check_values_status(number, code, status)
         elif status == SHORT_STEP:
             raise short_step(self._method, float(self.fmi.log.clock[0]))
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif code in CLOCK_CALLS:
-            self._judge_clocks(code, number, status)
+            self._check_clocks_status(code, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
             self.fmi.check_status(self.fmi.find_function(self._names[code])[0], status)

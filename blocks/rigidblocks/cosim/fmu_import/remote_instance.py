@@ -97,8 +97,8 @@ class RemoteInstance(Instance):
         self._values = Recurring("answer", len(self._u) + len(self._y))
         self._has_texts = any(port.type in TEXTUAL for port in self._fmu.inputs)
         try:
-            self._ask("start", seconds=_START_TIMEOUT)
-            self._ask("instantiate", text=_instance_request(part, self._fmu))
+            self._send_request("start", seconds=_START_TIMEOUT)
+            self._send_request("instantiate", text=_instance_request(part, self._fmu))
         except BaseException:
             self._host.close()
             raise
@@ -120,10 +120,10 @@ class RemoteInstance(Instance):
         text: dict[str, Any] = {} if outputs is None else {"outputs": sorted(outputs)}
         if isfinite(self._t_stop):
             text["stop time"] = self._t_stop
-        self._ask("initialize", [t], text or None)
+        self._send_request("initialize", [t], text or None)
 
     def begin(self) -> None:
-        self._ask("begin")
+        self._send_request("begin")
 
     @property
     def is_distant(self) -> bool:
@@ -158,14 +158,14 @@ class RemoteInstance(Instance):
 
     def follow(self, course: Array, t: float, dt: float) -> None:
         self._t = t
-        self._ask("follow", np.concatenate([[t, dt], np.ravel(course)]))
+        self._send_request("follow", np.concatenate([[t, dt], np.ravel(course)]))
 
     def save(self) -> None:
-        self._ask("save")
+        self._send_request("save")
         self._kept = self._u.copy(), self._y.copy()
 
     def restore(self) -> None:
-        self._ask("restore")
+        self._send_request("restore")
         self._u[:], self._y[:] = self._kept
 
     def view(self, name: str) -> Array | None:
@@ -174,20 +174,20 @@ class RemoteInstance(Instance):
         return self.output(name) if name in self._y_where else None
 
     def read(self, name: str) -> Array:
-        return self._ask("read", text={"name": name})
+        return self._send_request("read", text={"name": name})
 
     def change(self, name: str, values: Array, t: float) -> None:
-        self._ask("change", [t, *np.ravel(values)], {"name": name})
+        self._send_request("change", [t, *np.ravel(values)], {"name": name})
 
     def save_state(self, number: int) -> None:
-        self._ask("save_state", [number])
+        self._send_request("save_state", [number])
 
     def restore_state(self, number: int) -> None:
-        self._ask("restore_state", [number])
+        self._send_request("restore_state", [number])
 
     def free_state(self, number: int) -> None:
         if self._host.is_alive:
-            self._ask("free_state", [number])
+            self._send_request("free_state", [number])
 
     def end(self) -> None:
         pass  # the caller then calls `close`, because `restarts` is false
@@ -196,10 +196,10 @@ class RemoteInstance(Instance):
         if self._host.is_alive:
             # the run has ended; an error must not discard its result
             with contextlib.suppress(FmuError):
-                self._ask("close")
+                self._send_request("close")
         self._host.close()
 
-    def _ask(
+    def _send_request(
         self,
         call: str,
         numbers: Any = _NO_NUMBERS,

@@ -414,8 +414,8 @@ def make_plan(
 def _report_input_hold(wiring: Wiring, order: str) -> None:
     """Log a warning for each Kalman filter whose `input_hold` differs from the stepping order.
 
-    The check applies if a part of the class of the filter's plant provides the measurements. A
-    single part must provide an input of both this plant and the filter.
+    The check covers filters that measure a plant of the same class as their plant model. It
+    compares the inputs that the plant and the filter read from the same part.
     """
     filters = {
         name: part.component
