@@ -171,7 +171,7 @@ def _lanes() -> dict[str, str]:
     functions = header_text("functions", functions_text(evaluator, method, 1e-3))
     return {
         "function.h": function_header(waves)[0],
-        "functions.h": functions.replace('"sine.h"', '"model.h"\n#include "sine.h"'),
+        "functions.h": functions.replace('"lanes.h"', '"model.h"\n#include "lanes.h"'),
         "steps.h": steps_header(Memory(Turntable()), RK4, 1e-3, 1e-3),
     }
 

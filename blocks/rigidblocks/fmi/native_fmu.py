@@ -256,7 +256,6 @@ class Runtime:
 SHARED = (
     *(f"kernel/{name}" for name in KERNEL),
     *(
-        "fmi/event_indicators.h",
         "fmi/instance.h",
         "fmi/simulation_run.h",
         "fmi/variable_access.h",

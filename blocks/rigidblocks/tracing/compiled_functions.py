@@ -161,7 +161,7 @@ def _pool() -> ThreadPoolExecutor:
         return _pools[os.getpid()]
 
 
-_C = ("lane_library.c", "lanes.h", "sine.h")
+_C = ("lane_library.c", "lanes.h")
 _FEWEST, _MOST = 256, 1024  # maximum numbers of rows for a single thread, and per call
 _EVALUATE = """
 static void evaluate(const real *in, real *out, real *work)
@@ -185,7 +185,7 @@ class CompiledBatch:
 
     The function computes 2, 4 or 8 rows at once and divides the rows among threads. The results are
     bitwise identical for any number of lanes and threads. They differ from the results of
-    `CompiledFunction` only by rounding errors. c/lanes/sine.h computes sine and cosine within
+    `CompiledFunction` only by rounding errors. c/lanes/lanes.h computes sine and cosine within
     1 ulp. The C library computes all other mathematical functions. A row with values that are
     not finite does not affect other rows. Any number of threads may call the object at the same
     time.
@@ -290,7 +290,7 @@ def lane_library(generated: dict[str, str], lanes: int) -> ctypes.CDLL:
 def header_text(name: str, text: str) -> str:
     """Return the text of a C header with the content `text` and an include guard for `name`."""
     guard = f"RB_{name.upper()}_H"
-    return f'#ifndef {guard}\n#define {guard}\n\n#include "sine.h"\n\n{text}\n#endif\n'
+    return f'#ifndef {guard}\n#define {guard}\n\n#include "lanes.h"\n\n{text}\n#endif\n'
 
 
 def function_header(graph: Graph | WrittenFunction) -> tuple[str, int]:

@@ -1,5 +1,5 @@
-/* Delassus matrix W = J M^-1 J^T of single contacts and stops, and the rows from which it is
-   computed. */
+/* Delassus matrix W = J M^-1 J^T of single contacts and stops, the rows from which it is computed,
+   and the velocities and impulses at contacts. */
 
 #ifndef RB_DELASSUS_H
 #define RB_DELASSUS_H
@@ -292,6 +292,121 @@ static inline int rb_prepare_contact(const struct rb_scene *s, struct rb_contact
     c->inverse_tangent = most > 1e-12 * c->delassus[0] ? 1.0 / most : 0.0;
     c->tangent_max = c->inverse_tangent > 0.0 ? most : 0.0;
     return c->delassus[0] > 1e-12 * most && c->delassus[0] > 1e-9 * c->open_mobility;
+}
+
+/* ---- contact velocities, and effects of contact impulses ---- */
+
+/* Compute the velocity of one body at a contact, in the contact frame [m/s]: J_a v for free
+   bodies, Y z for links of a tree. */
+static inline void contact_point_velocity(const struct rb_scene *s, const struct rb_contact *c,
+                                          int side, double *out)
+{
+    const int k = side ? c->b : c->a;
+    if (RB_LEAF[k] < 0) {
+        const struct rb_body *body = &s->body[k];
+        const double (*spin)[3] = c->arms[side].spin;
+        out[0] = rb_dot(c->frame[0], body->v) + rb_dot(spin[0], body->w);
+        out[1] = rb_dot(c->frame[1], body->v) + rb_dot(spin[1], body->w);
+        out[2] = rb_dot(c->frame[2], body->v) + rb_dot(spin[2], body->w);
+        return;
+    }
+    const int leaf = RB_LEAF[k], *path = RB_PATH + RB_DOF_ROW[leaf];
+    const double (*row)[RB_CONTACT_ROWS] = c->rows[side].y;
+    double x = 0.0, y = 0.0, z = 0.0;
+    for (int at = 0; at <= RB_DOF_DEPTH[leaf]; at++) {
+        const double v = s->z[path[at]];
+        x += row[at][0] * v;
+        y += row[at][1] * v;
+        z += row[at][2] * v;
+    }
+    out[0] = x;
+    out[1] = y;
+    out[2] = z;
+}
+
+/* Compute the velocity of body A relative to body B at a contact, in the contact frame [m/s]. */
+static inline void rb_contact_velocity(const struct rb_scene *s, const struct rb_contact *c,
+                                       double *out)
+{
+    double v[3];
+    contact_point_velocity(s, c, 0, out);
+    if (c->b == RB_BODIES)
+        return;
+    contact_point_velocity(s, c, 1, v);
+    rb_subtract(out, v, out);
+}
+
+/* Apply an impulse in the contact frame to the tree of a body: z += Y^T p. */
+static inline void push_tree(const struct rb_contact *c, int side, const double *change, double *z)
+{
+    const int leaf = RB_LEAF[side ? c->b : c->a], *path = RB_PATH + RB_DOF_ROW[leaf];
+    const int count = RB_CLOSURES > 0 ? RB_DOF_COUNT[leaf] : RB_DOF_DEPTH[leaf] + 1;
+    const double (*row)[RB_CONTACT_ROWS] = RB_CLOSURES > 0 ? c->rows[side].w : c->rows[side].y;
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1],
+                 v = sign * change[2];
+    for (int k = 0; k < count; k++) {
+        double sum = row[k][0] * x + row[k][1] * y + row[k][2] * v;
+        for (int i = 3; i < RB_CONTACT_ROWS; i++)
+            sum += row[k][i] * sign * change[i];
+        z[RB_CLOSURES > 0 ? RB_DOF_FIRST[leaf] + k : path[k]] += sum;
+    }
+}
+
+/* Apply the moments of a contact to a free body: w += I^-1 m. */
+static inline void twist_body(struct rb_body *body, const struct rb_contact *c, double sign,
+                              const double *change)
+{
+    double moment[3] = {0.0, 0.0, 0.0};
+    for (int i = 3; i < RB_CONTACT_ROWS; i++)
+        rb_axpy(moment, change[i], c->frame[i - 3], moment);
+    rb_rotate(body->inverse_inertia, moment, moment);
+    rb_axpy(body->w, sign, moment, body->w);
+}
+
+/* Apply an impulse in the contact frame to a free body: v += p / m, w += I^-1 (r x p). */
+static inline void push_body(const struct rb_contact *c, int side, const double *change,
+                             double lightness, double *v, double *w)
+{
+    const struct rb_contact_arms *arms = &c->arms[side];
+    const double sign = side ? -1.0 : 1.0, x = sign * change[0], y = sign * change[1],
+                 z = sign * change[2];
+    for (int i = 0; i < 3; i++) {
+        v[i] += lightness * (c->frame[0][i] * x + c->frame[1][i] * y + c->frame[2][i] * z);
+        w[i] += arms->whirl[0][i] * x + arms->whirl[1][i] * y + arms->whirl[2][i] * z;
+    }
+}
+
+/* Apply an impulse in the contact frame to both bodies. */
+static inline void rb_apply_impulse(struct rb_scene *s, const struct rb_contact *c,
+                                    const double *change)
+{
+    for (int side = 0; side < 2; side++) {
+        const int k = side ? c->b : c->a;
+        struct rb_body *body = &s->body[k];
+        if (RB_LEAF[k] >= 0) {
+            push_tree(c, side, change, s->z);
+        } else if (body->inverse_mass > 0.0) {
+            push_body(c, side, change, body->inverse_mass, body->v, body->w);
+            if (RB_CONTACT_ROWS > 3)
+                twist_body(body, c, side ? -1.0 : 1.0, change);
+        }
+    }
+}
+
+/* Compute the angular velocity of body A relative to body B, in the contact frame [rad/s]. */
+static inline void rb_relative_spin(const struct rb_scene *s, const struct rb_contact *c,
+                                    double *out)
+{
+    memset(out, 0, 3 * sizeof *out);
+    for (int side = 0; side < 2; side++) {
+        const int k = side ? c->b : c->a;
+        const double sign = side ? -1.0 : 1.0;
+        for (int i = 0; RB_LEAF[k] < 0 && i < 3; i++)
+            out[i] += sign * rb_dot(c->frame[i], s->body[k].w);
+        for (int d = RB_LEAF[k], at = 0; d >= 0; d = RB_DOF_PARENT[d], at++)
+            for (int i = 3; i < RB_CONTACT_ROWS; i++)
+                out[i - 3] += sign * c->rows[side].y[at][i] * s->z[d];
+    }
 }
 
 #endif

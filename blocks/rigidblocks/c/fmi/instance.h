@@ -1,9 +1,9 @@
 /* An instance of an FMU: state, modes, memory and messages, for FMI 2.0 and FMI 3.0.
 
-     block_step.h        start and step of a block on its memory
-     event_indicators.h  event indicators, and the block with held sides
-     tangent.h           generated: derivatives of the state derivatives and outputs
-     fmu.h               generated: guid; names, causalities and bounds of the variables
+     block_step.h  start and step of a block on its memory
+     events.h      generated: switching functions, and the block with held sides
+     tangent.h     generated: derivatives of the state derivatives and outputs
+     fmu.h         generated: guid; names, causalities and bounds of the variables
 
    A value reference is an index. It counts the elements of the memory, then the derivatives of the
    continuous states, then the event indicators. In FMI 3.0 it is the index of the first element of
@@ -22,8 +22,8 @@
 #endif
 
 #include "fmu.h"
+#include "events.h"
 #include "block_step.h"
-#include "event_indicators.h"
 #if defined(RB_XCP)
 #include RB_XCP /* the generated XCP configuration */
 #endif
@@ -143,6 +143,7 @@ static inline void host_free(const Host *host, void *memory)
 
 /* number of readable values: memory, state derivatives, event indicators */
 enum { RB_COUNT = RB_SIZE + RB_NX + RB_INDICATORS };
+enum { RB_SIDES = RB_INDICATORS + 1 }; /* array length, never 0 */
 enum { RB_SLOPES = RB_INPUT_DERIVATIVES * RB_COURSE_ORDER * RB_NU };
 
 /* Modes of an instance, and sets of modes. */

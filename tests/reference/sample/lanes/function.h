@@ -1,7 +1,7 @@
 #ifndef RB_FUNCTION_H
 #define RB_FUNCTION_H
 
-#include "sine.h"
+#include "lanes.h"
 
 static void waves(const real *in, real *out)
 {

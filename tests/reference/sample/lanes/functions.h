@@ -2,7 +2,7 @@
 #define RB_FUNCTIONS_H
 
 #include "model.h"
-#include "sine.h"
+#include "lanes.h"
 
 #define RB_LARGE_LANES 0
 /* Workspaces: arrays whose length depends on the model. For large models they are not on the stack.

@@ -1,7 +1,7 @@
 #ifndef RB_STEPS_H
 #define RB_STEPS_H
 
-#include "sine.h"
+#include "lanes.h"
 
 #define RB_LARGE_LANES 0
 /* Workspaces: arrays whose length depends on the model. For large models they are not on the stack.
