@@ -84,6 +84,7 @@ WAYS = {  # compiler options of each file, by its name or by its folder
         f"fmi{fmi}.c": [*([*option, *FMI[fmi]] for option in options), XCP[fmi], *KINDS[fmi]]
         for fmi, options in OPTIONS.items()
     },
+    "fmi3_variables.h": [["-DRB_FMI=3", *way] for way in (FMI[3], XCP[3], *KINDS[3])],
     "master": [[]],
     "python": [PYTHON],
     "runner": [RUNNER],

@@ -14,7 +14,7 @@ from rigidblocks.tracing.trace import Graph
 
 
 def sides_at(events, m):
-    """Return the signs of all switching functions, as in c/fmi/event_indicators.h."""
+    """Return the signs of all switching functions, as in c/fmi/variable_access.h."""
     sides = -np.ones(events.count)
     for _ in range(events.count + 1):
         sides = np.where(events.graphs[2](np.append(m, sides)) > 0, 1.0, -1.0)

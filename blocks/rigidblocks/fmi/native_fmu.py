@@ -269,7 +269,7 @@ RUNTIMES = {
     ),
     3: Runtime(
         "fmi3.c",
-        ("fmi/fmi3.c", *SHARED),
+        ("fmi/fmi3.c", "fmi/fmi3_variables.h", *SHARED),
         ("fmi3Functions.h", "fmi3FunctionTypes.h", "fmi3PlatformTypes.h"),
     ),
 }
