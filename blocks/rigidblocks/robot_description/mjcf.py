@@ -1,10 +1,7 @@
-"""MJCF reader: read the model (mjModel) that the package mujoco compiles from a file.
-
-Geoms become shapes with friction, and tendons between two points become springs.
-"""
+"""MJCF reader: read the model (mjModel) that the package mujoco compiles from a file."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,32 +11,29 @@ from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.common.xml_reader import Element
 from rigidblocks.robot.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
-from rigidblocks.robot.material import Material
-from rigidblocks.robot.shapes import (
-    MOST_VERTICES,
-    Box,
-    Capsule,
-    ConvexHull,
-    Cylinder,
-    Ellipsoid,
-    Plane,
-    Shape,
-    Sphere,
-)
 from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
+from rigidblocks.robot_description.mjcf_elements import (
+    AT_JOINT,
+    box_drags,
+    excluded_geom_pairs,
+    has_unread_tendon,
+    joint_tendons,
+    placement,
+    planes,
+    point_springs,
+    shapes,
+    tendon_path,
+)
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
     Assembly,
     Connection,
     Link,
     ParsedMimicJoint,
-    ParsedSpring,
     weightless,
 )
 from rigidblocks.robot_description.robot_description import (
     Actuator,
-    BodyDrag,
-    JointTendon,
     Weightless,
     unused_name,
 )
@@ -51,298 +45,7 @@ from rigidblocks.spatial.rigid_motion import (
     quaternion_rotation,
     vector_from_quaternion,
 )
-from rigidblocks.spatial.spatial import Array, Transform, identity, mcI, xlt
-
-PLANE = 0  # mjtGeom
-
-
-def shapes(m: Any, body: int, warnings: list[str]) -> tuple[list[Shape], list[Shape]]:
-    """Return the visual and collision shapes of a body; add a warning for each ignored geom."""
-    seen, touching = list[Shape](), list[Shape]()
-    for g in _geoms(m, body):
-        touches = bool(_contact_mask(m)[g])
-        try:
-            shape = _shape(m, g, touches)
-        except ValueError as error:
-            warnings.append(f"geom {g} is ignored: {error}")
-            continue
-        if shape is not None:
-            seen.append(shape)
-            if touches:
-                touching.append(shape)
-    return seen, touching
-
-
-def planes(m: Any, body: int) -> list[Plane]:
-    """Return the plane geoms of a body, except planes that cannot have contacts."""
-    found = []
-    for g in _geoms(m, body):
-        if m.geom_type[g] == PLANE and _contact_mask(m)[g]:
-            X = placement(m.geom_pos[g], m.geom_quat[g])
-            found.append(Plane(X.E[2], X.r, material=_material(m, g)))
-    return found
-
-
-def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without contacts, and those that exclude only some geom pairs.
-
-    The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
-    <pair> lists the geoms. It also allows a contact if `contype` of one geom and `conaffinity` of
-    the other geom have a common bit. An <exclude> of the two bodies disables these contacts.
-    """
-    one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
-    allowed = _geom_pair_counts(m, one | one.T)
-    there, possible = allowed
-    for signature in m.exclude_signature.tolist():
-        there[signature >> 16, signature & 0xFFFF] = there[signature & 0xFFFF, signature >> 16] = 0
-    named = np.zeros_like(one)
-    named[m.pair_geom1, m.pair_geom2] = named[m.pair_geom2, m.pair_geom1] = True
-    there = there + _geom_pair_counts(m, named)[0]
-    pairs = [(i, j) for i, j in zip(*np.nonzero(np.triu(possible, 1)), strict=True)]
-    none = [(int(i), int(j)) for i, j in pairs if not there[i, j]]
-    return none, [(int(i), int(j)) for i, j in pairs if 0 < there[i, j] < possible[i, j]]
-
-
-def _geom_pair_counts(m: Any, allowed: Array) -> tuple[Array, Array]:
-    """Return the numbers of allowed geom pairs and of all geom pairs for each body pair.
-
-    Both results have the shape (nbody, nbody).
-    """
-    touching = _contact_mask(m)
-    of = np.zeros((m.nbody, len(touching)))
-    of[m.geom_bodyid, np.arange(len(touching))] = touching
-    count = of.sum(axis=1)
-    return of @ allowed @ of.T, np.outer(count, count)
-
-
-def _contact_mask(m: Any) -> Array:
-    """Return a mask of the geoms that can have contacts."""
-    touching: Array = (m.geom_contype != 0) | (m.geom_conaffinity != 0)
-    touching[m.pair_geom1] = touching[m.pair_geom2] = True
-    return touching
-
-
-def placement(r: Array, q: Array) -> Transform:
-    """Return the transform to a frame at r (3,) [m] with the quaternion q (4,) of any norm."""
-    E = quaternion_rotation(q / np.linalg.norm(q))
-    return Transform(E, np.array(r))
-
-
-def _geoms(m: Any, body: int) -> Iterator[int]:
-    first = int(m.body_geomadr[body])
-    yield from range(first, first + int(m.body_geomnum[body]))
-
-
-def _shape(m: Any, g: int, touches: bool) -> Shape | None:
-    """Return the shape of geom g; `touches` is True if the geom can have contacts.
-
-    The result is None for planes, and for height fields and meshes without contacts.
-    """
-    size, X = m.geom_size[g].tolist(), placement(m.geom_pos[g], m.geom_quat[g])
-    material = _material(m, g) if touches else None
-    match int(m.geom_type[g]):  # mjtGeom
-        case 2:
-            return Sphere(size[0], X.r, material=material)
-        case 3:
-            return Capsule(size[0], 2 * size[1], X, material=material)
-        case 4:
-            return Ellipsoid(size, X, material=material)
-        case 5:
-            return Cylinder(size[0], 2 * size[1], placement=X, material=material)
-        case 6:
-            return Box(2 * m.geom_size[g], X, material=material)
-        case 7 if touches:
-            return ConvexHull(X.r + _hull(m, int(m.geom_dataid[g])) @ X.E, material=material)
-        case 1 | 8 if touches:
-            raise ValueError(
-                "contact with height fields and signed distance functions is not supported"
-            )
-    return None
-
-
-def _material(m: Any, g: int) -> Material:
-    """Return the material of geom g: sliding, torsional [m] and rolling [m] friction.
-
-    MuJoCo applies the larger `condim` of the two geoms to a contact. Sliding friction is therefore
-    zero only if every `condim` of the model is 1. Torsional friction applies if the `condim` of
-    this geom is above 3, and rolling friction if it is above 4.
-    """
-    sliding, torsional, rolling = m.geom_friction[g].tolist()
-    dimensions = int(m.geom_condim[g])
-    return Material(
-        mu=sliding if np.max(m.geom_condim) > 1 else 0.0,
-        torsional=torsional if dimensions > 3 else 0.0,
-        rolling=rolling if dimensions > 4 else 0.0,
-    )
-
-
-def _hull(m: Any, mesh: int) -> Array:
-    """Return the vertices (n, 3) of the convex hull of a mesh.
-
-    If the hull has more than `MOST_VERTICES` vertices, the function selects the extreme vertex for
-    each of `MOST_VERTICES` directions.
-    """
-    vertices = np.asarray(m.mesh_vert, float)[int(m.mesh_vertadr[mesh]) :]
-    if (at := int(m.mesh_graphadr[mesh])) < 0:
-        vertices = vertices[: int(m.mesh_vertnum[mesh])]
-    else:
-        count = int(m.mesh_graph[at])
-        vertices = vertices[m.mesh_graph[at + 2 + count : at + 2 + 2 * count]]
-    if len(vertices) <= MOST_VERTICES:
-        return vertices
-    alike = vertices / np.ptp(vertices, axis=0).clip(min=1e-12)  # equal extent along all axes
-    farthest = (alike @ _directions(MOST_VERTICES).T).argmax(axis=0)
-    return np.asarray(vertices[np.unique(farthest)])
-
-
-def _directions(n: int) -> Array:
-    """Return n evenly distributed unit vectors (n, 3) on a golden-angle (Fibonacci) spiral."""
-    z = 1.0 - (2.0 * np.arange(n) + 1.0) / n
-    phi = np.pi * (3.0 - np.sqrt(5.0)) * np.arange(n)
-    radius = np.sqrt(1.0 - z * z)
-    return np.stack([radius * np.cos(phi), radius * np.sin(phi), z], axis=1)
-
-
-AT_JOINT, SITE = 1, 3  # mjtWrap: joint, pulley, site, sphere, cylinder
-_SPRING = ("stiffness", "damping")
-_POLYNOMIAL = ("armature", "stiffnesspoly", "dampingpoly")
-_OTHER = ("frictionloss", "limited", "actfrclimited", *_POLYNOMIAL)
-
-
-def has_unread_tendon(m: Any) -> bool:
-    """Return True if the model has a tendon of an unsupported type that affects the motion.
-
-    The supported types are springs between two points and linear functions of joint positions.
-    """
-    return any(
-        _has_term(m, t, (*_SPRING, *_OTHER)) and not (_is_spring(m, t) or _is_joint_sum(m, t))
-        for t in range(m.ntendon)
-    )
-
-
-def joint_tendons(
-    m: Any, joints: Sequence[str], names: Sequence[str]
-) -> list[tuple[list[str], JointTendon]]:
-    """Return the fixed tendons that affect the motion, with the names of their joints.
-
-    A tendon has the length zero if the position of each joint is the attribute ref of the joint.
-    """
-    found = []
-    for t in range(m.ntendon):
-        if not _is_joint_sum(m, t) or not _has_term(m, t, (*_SPRING, "frictionloss", "limited")):
-            continue
-        wraps = _wraps(m, t)
-        numbers, weights = m.wrap_objid[wraps], m.wrap_prm[wraps]
-        ref = float(weights @ m.qpos0[m.jnt_qposadr[numbers]])
-        limits = m.tendon_range[t] - ref if m.tendon_limited[t] else (-np.inf, np.inf)
-        tendon = JointTendon(
-            names[t],
-            (),
-            tuple(weights.tolist()),
-            float(m.tendon_stiffness[t]),
-            float(m.tendon_damping[t]),
-            _pair(m.tendon_lengthspring[t] - ref),
-            float(m.tendon_frictionloss[t]),
-            _pair(limits),
-        )
-        found.append(([joints[j] for j in numbers], tendon))
-    return found
-
-
-def _pair(values: Any) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
-
-
-def _wraps(m: Any, t: int) -> slice:
-    return slice(int(m.tendon_adr[t]), int(m.tendon_adr[t]) + int(m.tendon_num[t]))
-
-
-def _is_joint_sum(m: Any, t: int) -> bool:
-    """Return True if a tendon is a linear function of joint positions."""
-    return bool(np.all(m.wrap_type[_wraps(m, t)] == AT_JOINT)) and not _has_term(m, t, _POLYNOMIAL)
-
-
-def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
-    """Return the drag of the bodies in a fluid at rest, by the MuJoCo inertia-box model.
-
-    A body has the drag of a box with the same mass and moments of inertia. The box has the sides b
-    with the mean d, and the fluid the density rho and the viscosity beta. The coefficients are:
-
-        linear:     3 pi d beta (force)             pi d^3 beta (moment)
-        quadratic:  rho b_j b_k / 2 (force)         rho b_i (b_j^4 + b_k^4) / 64 (moment)
-
-    The quadratic coefficients are for the principal axis i; j and k are the other two axes.
-
-    Source:
-        MuJoCo documentation, Computation, Fluid forces, Inertia model.
-    """
-    rho, beta = float(m.opt.density), float(m.opt.viscosity)
-    found: list[tuple[str, BodyDrag]] = []
-    if not (rho or beta):
-        return found
-    for b in range(1, m.nbody):
-        mass, I = float(m.body_mass[b]), m.body_inertia[b]
-        if mass <= _LEAST_MASS:
-            continue
-        box = np.sqrt(np.maximum(I.sum() - 2.0 * I, _LEAST_MASS) / mass * 6.0)
-        d, area, edge = box.mean(), np.prod(box) / box, box**4
-        linear = np.repeat([np.pi * d**3 * beta, 3.0 * np.pi * d * beta], 3)
-        quadratic = np.concatenate([rho * box * (edge.sum() - edge) / 64.0, rho * area / 2.0])
-        X = placement(m.body_ipos[b], m.body_iquat[b])
-        found.append(
-            (
-                links[b],
-                BodyDrag(links[b], -1, X, tuple(linear.tolist()), tuple(quadratic.tolist())),
-            )
-        )
-    return found
-
-
-_LEAST_MASS = 1e-15  # mjMINVAL of MuJoCo
-
-
-def point_springs(m: Any, bodies: Sequence[str], names: Sequence[str]) -> list[ParsedSpring]:
-    """Return the tendons that are springs between two points, with the names of the bodies."""
-    return [
-        ParsedSpring(
-            names[t],
-            (_end(m, int(m.tendon_adr[t]), bodies), _end(m, int(m.tendon_adr[t]) + 1, bodies)),
-            float(m.tendon_stiffness[t]),
-            float(m.tendon_damping[t]),
-            float(m.tendon_lengthspring[t, 0]),
-        )
-        for t in range(m.ntendon)
-        if _has_term(m, t, _SPRING) and _is_spring(m, t)
-    ]
-
-
-def _has_term(m: Any, t: int, parts: Sequence[str]) -> bool:
-    return any(
-        np.any(getattr(m, f"tendon_{part}")[t]) for part in parts if _has_tendon_array(m, part)
-    )
-
-
-def _has_tendon_array(m: Any, part: str) -> bool:
-    return hasattr(m, f"tendon_{part}")
-
-
-def _is_spring(m: Any, t: int) -> bool:
-    """Return True if a tendon is a spring between two points.
-
-    The tendon connects two sites on two bodies directly and has a single rest length.
-    """
-    first, count = int(m.tendon_adr[t]), int(m.tendon_num[t])
-    if count != 2 or np.any(m.wrap_type[first : first + 2] != SITE) or _has_term(m, t, _OTHER):
-        return False
-    one, two = m.site_bodyid[m.wrap_objid[first : first + 2]]
-    shortest, longest = m.tendon_lengthspring[t]
-    return bool(one != two and (shortest == longest or not m.tendon_stiffness[t]))
-
-
-def _end(m: Any, at: int, bodies: Sequence[str]) -> tuple[str, Any]:
-    site = int(m.wrap_objid[at])
-    return bodies[int(m.site_bodyid[site])] or WORLD, m.site_pos[site].copy()
-
+from rigidblocks.spatial.spatial import Array, identity, mcI, xlt
 
 REST = "world"  # the name of the fixed base in MuJoCo
 FREE, BALL = 0, 1  # mjtJoint: free, ball, slide, hinge
@@ -739,7 +442,7 @@ class _Reader:
         if kind == JOINT:
             yield number, 1.0
             return
-        wraps = _wraps(self.m, number)
+        wraps = tendon_path(self.m, number)
         if np.any(self.m.wrap_type[wraps] != AT_JOINT):
             text = f"of tendons needs fixed tendons, but '{self.tendon[number]}' is spatial"
             raise self._equality_error(line, text)
@@ -863,7 +566,7 @@ class _Reader:
         m, number = self.m, int(self.m.actuator_trnid[k, 0])
         if m.actuator_trntype[k] in (0, 1):
             return ([number], [1.0]) if m.jnt_type[number] > BALL else ([], [])
-        wraps = _wraps(m, number) if m.actuator_trntype[k] == TENDON_LENGTH else None
+        wraps = tendon_path(m, number) if m.actuator_trntype[k] == TENDON_LENGTH else None
         if wraps is None or not np.all(m.wrap_type[wraps] == AT_JOINT):
             return [], []
         terms = dict[int, float]()
