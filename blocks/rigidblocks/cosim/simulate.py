@@ -354,7 +354,7 @@ def _run(
                 count_steps(count)
                 throttle.update(rows.t)
             if values:
-                master.network.set_values(values, whole.t_start + k * whole.dt)
+                master.network.set_values(values, rows.t)
         for name, steps in master.network.steps():
             for level, text in step_diagnostics(steps):
                 LOG.log(level, f"'{name}' {text}")

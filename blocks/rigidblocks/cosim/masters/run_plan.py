@@ -408,7 +408,9 @@ def make_plan(
     if coupling.step_tol is not None:
         _ = plan.halvings
         _ = plan.spans  # raises ValueError for sample times that do not fit dt
-    return plan if scenario is None else plan.add_scenario(scenario)
+    plan = plan if scenario is None else plan.add_scenario(scenario)
+    _check_clocks(wiring, plan.dt)
+    return plan
 
 
 def _report_input_hold(wiring: Wiring, order: str) -> None:
@@ -482,11 +484,6 @@ def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
                 f"step of the run, {dt:g} s"
             )
         sample_time = getattr(part.component, "sample_time", None)
-        if isinstance(part.component, Fmu):  # the clocks of an FMU may tick within a step
-            try:
-                sample_spans(sample_time, step)
-            except ValueError as error:
-                raise ValueError(f"'{name}': {error}") from None
         if sample_time is None:
             continue
         check_resolution(t_start, sample_time)
@@ -496,6 +493,16 @@ def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
                 f"'{name}': t_start = {t_start} s is not a multiple of its sample time "
                 f"{sample_time} s"
             )
+
+
+def _check_clocks(wiring: Wiring, dt: float) -> None:
+    """Raise ValueError if the clocks of an FMU tick within a step, but not at equal spans."""
+    for name, part in wiring.parts.items():
+        if isinstance(part.component, Fmu):
+            try:
+                sample_spans(part.component.sample_time, dt if part.dt is None else part.dt)
+            except ValueError as error:
+                raise ValueError(f"'{name}': {error}") from None
 
 
 def _check_algebraic_loops(wiring: Wiring, coupling: Coupling) -> None:
