@@ -7,6 +7,7 @@ import pytest
 
 from library_blocks import BLOCKS
 from rigidblocks import Block, Port, System, World, simulate, sphere_inertia
+from rigidblocks.common.arrays import is_frozen
 from rigidblocks.library.controllers import PDController
 from rigidblocks.library.sensors import Noise
 from rigidblocks.library.signals import (
@@ -19,7 +20,6 @@ from rigidblocks.library.signals import (
 )
 from rigidblocks.library.sources import Step
 from rigidblocks.robot.shapes import Plane, Sphere
-from rigidblocks.spatial.immutable_data import is_frozen
 
 
 def arrays_in(value, path=""):

@@ -6,10 +6,10 @@ The samples are random, and many samples are close to the limits.
 import numpy as np
 import pytest
 
-from rigidblocks.common.xml_reader import placement
 from rigidblocks.robot import tree
 from rigidblocks.robot import validation as checks
 from rigidblocks.robot.robots import auto_tree
+from rigidblocks.spatial.rigid_motion import placement
 from rigidblocks.spatial.spatial import RigidInertia, Transform, check_frame, mcI, rx, ry, rz
 
 

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from rigidblocks.cli import main
 from rigidblocks.common.format_error import FormatError
-from rigidblocks.common.xml_reader import parse_xml, roll_pitch_yaw, rotation
+from rigidblocks.common.xml_reader import parse_xml
 from rigidblocks.dynamics import rnea
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.schema_coverage import (
@@ -22,6 +22,7 @@ from rigidblocks.robot_description.schema_coverage import (
     unread_elements,
 )
 from rigidblocks.robot_description.urdf_lint import problems
+from rigidblocks.spatial.rigid_motion import roll_pitch_yaw, rotation
 from rigidblocks.spatial.spatial import rx
 
 ARM = """<robot name="arm">

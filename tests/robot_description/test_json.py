@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 from loop_models import LOOP_MODELS, loop_model
 from planar_models import random_planar_tree
 from random_models import joints_of_all_types, random_inertia, random_transform, random_tree
+from rigidblocks.common.arrays import LazyTuple
 from rigidblocks.common.format_error import FormatError
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.joints import Joint, Revolute, StringConstraint
@@ -40,7 +41,6 @@ from rigidblocks.robot_description.robot_description import (
     PointSpring,
     RobotDescription,
 )
-from rigidblocks.spatial.immutable_data import LazyTuple
 from urdf_text import ARM
 
 VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.testing import assert_allclose
 
-from rigidblocks.spatial.immutable_data import is_frozen, read_only
+from rigidblocks.common.arrays import is_frozen, read_only
 from rigidblocks.spatial.spatial import (
     Factor,
     RigidInertia,

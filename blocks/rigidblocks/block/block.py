@@ -12,9 +12,9 @@ import numpy as np
 
 from rigidblocks.block.port import Port, Record, Values, finite, flatten, record
 from rigidblocks.block.units import unit_text
+from rigidblocks.common.arrays import Immutable, is_frozen, read_only
 from rigidblocks.common.display_hooks import html_table
 from rigidblocks.common.name_hints import HintedType, close_match_hint, suggestion
-from rigidblocks.spatial.immutable_data import Immutable, is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 
 __all__ = [

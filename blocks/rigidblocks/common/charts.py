@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.escaping import xml_characters
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
     from pygal.style import Style

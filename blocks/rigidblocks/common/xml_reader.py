@@ -3,16 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from difflib import get_close_matches
-from math import atan2, copysign, cos, isfinite, sin
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from lxml import etree
 
 from rigidblocks.common.format_error import FormatError, file_error
-from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
-from rigidblocks.spatial.spatial import STRAIGHT, Array, Transform
 
 Element = Any  # element of lxml, which has no type annotations
 Children = dict[str, Element]  # the first child element of each name
@@ -247,68 +244,6 @@ def _float(token: str) -> float:
         return float(token)
     except ValueError:
         raise ValueError(f"'{token[:40]}' is not a number") from None
-
-
-def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
-    """Return the transform from a parent frame to the frame at `r` [m] with the orientation `rpy`.
-
-    `rpy` are roll, pitch and yaw [rad] about the fixed axes of the parent frame.
-    """
-    return Transform(rotation(rpy) if any(rpy) else STRAIGHT, read_only(r))
-
-
-def placements(origins: Sequence[Origin]) -> list[Transform]:
-    """Return the transform from the parent frame to the frame at each origin."""
-    if not origins:
-        return []
-    E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
-    r = floats_of_shape((len(origins), 3), [x for position, _ in origins for x in position])
-    return [
-        Transform(E[rpy], r) if E[rpy] is not STRAIGHT or any(position) else SAME
-        for (position, rpy), r in zip(origins, r, strict=True)
-    ]
-
-
-def rotation(rpy: Sequence[float]) -> Array:
-    """Return the rotation matrix E (3, 3) from parent to rotated coordinates, as a read-only array.
-
-    E = rx(roll) ry(pitch) rz(yaw). `rpy` are roll, pitch and yaw [rad] about the fixed axes of the
-    parent frame. The matrices of quarter turns contain exact zeros, because zeros simplify the
-    expression graph of a model.
-    """
-    roll, pitch, yaw = rpy
-    cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
-    E = [cp * cy, cp * sy, -sp]
-    E += [sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp]
-    E += [cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp]
-    return floats_of_shape((3, 3), [x if _DUST < abs(x) < _ONE else _snap_to_unit(x) for x in E])
-
-
-def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
-    """Return roll, pitch and yaw [rad] of a rotation matrix E (3, 3) as returned by `rotation`.
-
-    At a pitch of +-90 degrees, the roll and yaw axes coincide, and the solution is not unique. To
-    be accurate at any pitch, the function first computes yaw, and then roll and pitch from the
-    matrix E rz(yaw)^T.
-    """
-    yaw = atan2(E[0, 1], E[0, 0])
-    c, s = cos(yaw), sin(yaw)
-    x, y = E @ [c, s, 0.0], E @ [-s, c, 0.0]  # the columns of rx(roll) ry(pitch)
-    return atan2(-y[2], y[1]), atan2(-E[0, 2], x[0]), yaw
-
-
-SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # compared by identity, so it can be skipped
-
-
-def _snap_to_unit(x: float) -> float:
-    """Return 0, 1 or -1 if x is within rounding error of this value, and x otherwise."""
-    if abs(x) < _DUST:
-        return 0.0
-    return copysign(1.0, x) if abs(abs(x) - 1.0) < _DUST else x
-
-
-_DUST = 4e-16
-_ONE = 1.0 - _DUST
 
 
 def nearest(name: str, names: Sequence[str]) -> str:

@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.arrays import read_only
 from rigidblocks.dynamics.force_laws import ROTATION, TRANSLATION, Law, Number
 from rigidblocks.dynamics.inverse import rnea
 from rigidblocks.dynamics.joint_kinematics import body_number, joint_number
 from rigidblocks.dynamics.kinematics import body_poses, body_velocities
 from rigidblocks.robot.joints import SixDoF, Spherical
 from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.scalar import less, select
 from rigidblocks.spatial.spatial import Array, cross

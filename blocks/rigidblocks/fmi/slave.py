@@ -30,10 +30,10 @@ from rigidblocks.block.block import Block, state_outputs
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.port import bound_text
 from rigidblocks.block.stepper import CompiledStepper, NumpyStepper, Stepper
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.package_info import __version__
 from rigidblocks.fmi.archive import sources_digest
 from rigidblocks.fmi.run_diagnostics import Diagnostics
-from rigidblocks.spatial.spatial import Array
 
 PLATFORM = f"{platform.machine().lower()}-{sys.platform}"
 KERNEL = f"kernels/{PLATFORM}/kernel.so"  # path of the kernel in the resources of the FMU

@@ -8,8 +8,8 @@ from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.escaping import xml_text
-from rigidblocks.spatial.spatial import Array
 
 ICON = "model.png"  # path of the icon in an FMI 2.0 FMU
 SIZE = 64  # width and height of the icon [pixels]

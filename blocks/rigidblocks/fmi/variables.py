@@ -10,9 +10,9 @@ import numpy as np
 
 from rigidblocks.block.block import Port, state_outputs
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.arrays import Array
 from rigidblocks.kernels.event_indicators import Events
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator, rates, sample_graph, start_graph
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.trace import Graph
 
 INDICATORS = "event_indicators"

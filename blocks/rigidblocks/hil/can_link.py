@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.port import Port
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.hil.links import HOLD, Ends, Link, LinkTimeouts, Transport
-from rigidblocks.spatial.spatial import Array
 
 _FLOATS = {32: ("<f", "<I"), 64: ("<d", "<Q")}
 EXACT_BITS = 53  # a double represents all integers up to 2^53 exactly

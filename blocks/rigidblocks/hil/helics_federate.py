@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.port import Port
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.graph.fused_system import JACOBI
@@ -25,7 +26,6 @@ from rigidblocks.cosim.results.recording import RecordOptions
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.run_options import check_numbers, check_path, communication_points
 from rigidblocks.cosim.simulate import execute_run
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 BROKER = "127.0.0.1:23404"

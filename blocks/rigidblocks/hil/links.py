@@ -16,6 +16,7 @@ import numpy as np
 
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.port import Port
+from rigidblocks.common.arrays import Array
 from rigidblocks.hil.shared_memory import Shared
 from rigidblocks.hil.udp_packet import (
     FOREIGN,
@@ -27,7 +28,6 @@ from rigidblocks.hil.udp_packet import (
     pack_packet,
     unpack_packet,
 )
-from rigidblocks.spatial.spatial import Array
 
 END, HOLD, SAFE = "end", "hold", "safe"  # reactions to a missed answer in lock-step
 _WAIT_MESSAGE_DELAY = 1.0  # time without an answer after which a link prints a message [s]

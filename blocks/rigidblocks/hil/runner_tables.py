@@ -11,6 +11,7 @@ from rigidblocks.block.adaptive_methods import memory_for
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.port import Port
+from rigidblocks.common.arrays import Array
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.part import Part, places
 from rigidblocks.cosim.graph.system import System
@@ -28,7 +29,6 @@ from rigidblocks.hil.fmu_tables import (
 from rigidblocks.hil.links import Link
 from rigidblocks.kernels.model_header import KERNEL, model_header, prefix_symbols
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.c_notation import c_comment, c_string
 from rigidblocks.tracing.ccode import c_number, c_text
 

@@ -38,8 +38,8 @@ import numpy as np
 from rigidblocks.block.block import FUNCTIONS, Block
 from rigidblocks.block.integrators import INTEGRATORS, RADAU
 from rigidblocks.common import package_info
+from rigidblocks.common.arrays import LazyTuple
 from rigidblocks.common.package_info import FOLDER
-from rigidblocks.spatial.immutable_data import LazyTuple
 from rigidblocks.tracing.compiler import keep_text, known_text
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.arrays import LazyTuple
 from rigidblocks.robot.joints import Joint, LoopJoint, StringConstraint
 from rigidblocks.robot.joints.planar import spatial_joint
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.tree import Tree, complete, freeze
 from rigidblocks.robot.validation import check_planar_model, check_spatial_model
 from rigidblocks.spatial import planar, spatial
-from rigidblocks.spatial.immutable_data import LazyTuple
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity, mcI
 
 STANDARD_GRAVITY = (0.0, 0.0, -9.81)

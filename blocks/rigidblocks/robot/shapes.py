@@ -22,8 +22,8 @@ from typing import Any, NamedTuple, NoReturn
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.arrays import is_frozen, read_only
 from rigidblocks.robot.material import Material
-from rigidblocks.spatial.immutable_data import is_frozen, read_only
 from rigidblocks.spatial.scalar import clip, is_traced, less, maximum, select, square_root
 from rigidblocks.spatial.spatial import Array, Transform, check_frame, identity, xlt
 

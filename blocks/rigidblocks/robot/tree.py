@@ -15,10 +15,10 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from rigidblocks.common.arrays import Immutable, is_frozen, read_only
 from rigidblocks.common.display_hooks import Picture, html_table, picture
 from rigidblocks.common.name_hints import AttributeHints, HintedType
 from rigidblocks.robot.joints import LoopJoint, Prismatic, Revolute, StringConstraint
-from rigidblocks.spatial.immutable_data import Immutable, is_frozen, read_only
 from rigidblocks.spatial.spatial import Array
 
 

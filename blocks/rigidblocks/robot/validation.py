@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.common.arrays import LazyTuple
 from rigidblocks.robot.joints import Joint, LoopJoint, Prismatic, Revolute, StringConstraint
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial import planar
-from rigidblocks.spatial.immutable_data import LazyTuple
 from rigidblocks.spatial.spatial import (
     STRAIGHT,
     RigidInertia,

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from rigidblocks.common.arrays import read_only
 from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.robot import joints as joints
 from rigidblocks.robot.configuration import check_quaternions
@@ -42,7 +43,6 @@ from rigidblocks.robot_description.robot_description import (
     Weightless,
 )
 from rigidblocks.spatial import planar, spatial
-from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.spatial import Array, Transform
 
 

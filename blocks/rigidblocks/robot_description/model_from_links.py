@@ -13,8 +13,9 @@ from pathlib import Path
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from rigidblocks.common.arrays import LazyTuple, read_only
 from rigidblocks.common.format_error import file_error
-from rigidblocks.common.xml_reader import SAME, nearest
+from rigidblocks.common.xml_reader import nearest
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
@@ -46,7 +47,7 @@ from rigidblocks.robot_description.robot_description import (
     Weightless,
 )
 from rigidblocks.robot_description.spanning_tree import spanning_tree, split_bodies
-from rigidblocks.spatial.immutable_data import LazyTuple, read_only
+from rigidblocks.spatial.rigid_motion import SAME
 from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform
 
 Places = Mapping[str, Place]

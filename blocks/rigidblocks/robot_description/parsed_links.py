@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial import Polynomial
 
-from rigidblocks.common.xml_reader import SAME, Element, Origin, format_error, rotation
+from rigidblocks.common.arrays import floats_of_shape, read_only
+from rigidblocks.common.xml_reader import Element, Origin, format_error
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import STANDARD_GRAVITY
 from rigidblocks.robot.ray_casting import Obstacle
@@ -21,7 +22,7 @@ from rigidblocks.robot_description.robot_description import (
     Sensor,
     Weightless,
 )
-from rigidblocks.spatial.immutable_data import floats_of_shape, read_only
+from rigidblocks.spatial.rigid_motion import SAME, rotation
 from rigidblocks.spatial.spatial import (
     STRAIGHT,
     Array,

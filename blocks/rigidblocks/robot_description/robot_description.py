@@ -8,13 +8,13 @@ from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.arrays import floats_of_shape, is_frozen, read_only
 from rigidblocks.common.display_hooks import Picture, picture
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.name_hints import AttributeHints
 from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot.shapes import Plane, Shape
-from rigidblocks.spatial.immutable_data import floats_of_shape, is_frozen, read_only
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 

@@ -10,14 +10,12 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.common.xml_reader import (
-    SAME,
     Element,
     children,
     floats,
     format_error,
     namespace_warnings,
     nearest,
-    placement,
     required_attribute,
 )
 from rigidblocks.robot.joints import (
@@ -61,7 +59,7 @@ from rigidblocks.robot_description.sensor_elements import (
 )
 from rigidblocks.robot_description.spanning_tree import root_name
 from rigidblocks.robot_description.unit_heuristics import suspicious_numbers
-from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.rigid_motion import SAME, placement, quaternion_rotation
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, identity
 
 MODEL = "__model__"

@@ -9,10 +9,10 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 import numpy as np
 
 from rigidblocks.common.format_error import FormatError, file_error
-from rigidblocks.common.xml_reader import SAME
 from rigidblocks.robot.joints import Fixed, Joint, SixDoF
 from rigidblocks.robot_description.parsed_links import WORLD, Assembly, Connection, Link
 from rigidblocks.robot_description.robot_description import unused_name
+from rigidblocks.spatial.rigid_motion import SAME
 from rigidblocks.spatial.spatial import RigidInertia, Transform
 
 

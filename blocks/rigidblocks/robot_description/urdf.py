@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from lxml import etree
 
+from rigidblocks.common.arrays import LazyTuple
 from rigidblocks.common.xml_reader import (
     HERE,
-    SAME,
     Children,
     Element,
     Origin,
@@ -22,10 +22,7 @@ from rigidblocks.common.xml_reader import (
     numbers,
     origins,
     place,
-    placement,
-    placements,
     required_attribute,
-    roll_pitch_yaw,
     table,
 )
 from rigidblocks.robot.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
@@ -54,8 +51,14 @@ from rigidblocks.robot_description.schema_coverage import (
 from rigidblocks.robot_description.sdf import extension_sensors, loop_joints
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
 from rigidblocks.robot_description.urdf_transmissions import transmission_actuators
-from rigidblocks.spatial.immutable_data import LazyTuple
-from rigidblocks.spatial.rigid_motion import normalized_quaternion, quaternion_rotation
+from rigidblocks.spatial.rigid_motion import (
+    SAME,
+    normalized_quaternion,
+    placement,
+    placements,
+    quaternion_rotation,
+    roll_pitch_yaw,
+)
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt
 
 ZERO = (0.0, 0.0, 0.0)

@@ -1,4 +1,4 @@
-"""Rotations by quaternions and rotation vectors, and the Lie group of rigid motions.
+"""Rotations by quaternions, rotation vectors and angles, and the Lie group of rigid motions.
 
 A quaternion p (4,) contains the Euler parameters of the orientation of F_s in F_p (RBDA Eq 4.10,
 4.11). It has unit length, and the scalar part is first. A rotation vector phi (3,) [rad] is a
@@ -15,20 +15,23 @@ approximate u = log(X). They are exact for a pure translation, and their error d
 angle between A and B. They are not valid for large angles: for a half turn, for example, the
 angular part of the result is zero, because E is symmetric.
 
-All functions accept floats and traced scalars.
+All functions accept floats and traced scalars, except the functions of roll, pitch and yaw, which
+accept only floats.
 
 Source: RBDA 2.17, 4.5, A.1; Spencer 2004, A.1.
 """
 
-from math import factorial
+from collections.abc import Sequence
+from math import atan2, copysign, cos, factorial, sin
 from typing import Any
 
 import numpy as np
 
+from rigidblocks.common.arrays import floats_of_shape, read_only
 from rigidblocks.spatial import planar, spatial
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.scalar import less, select
-from rigidblocks.spatial.spatial import Array, Transform, crm, cross, skew
+from rigidblocks.spatial.spatial import STRAIGHT, Array, Transform, crm, cross, skew
 
 IDENTITY = (1.0, 0.0, 0.0, 0.0)
 _SMALL = 1e-8  # limit of theta^2 below which two series terms give rounding accuracy
@@ -311,3 +314,65 @@ def rough_planar_displacement(X: planar.Transform) -> Array:
     """
     x21, x31 = X.E @ planar.perp(X.r)[:, 0]
     return np.array([X.E[0, 1], x31, -x21])
+
+
+def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
+    """Return the transform from a parent frame to the frame at `r` [m] with the orientation `rpy`.
+
+    `rpy` are roll, pitch and yaw [rad] about the fixed axes of the parent frame.
+    """
+    return Transform(rotation(rpy) if any(rpy) else STRAIGHT, read_only(r))
+
+
+def placements(origins: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Transform]:
+    """Return the transform from the parent frame to the frame at each origin."""
+    if not origins:
+        return []
+    E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}
+    r = floats_of_shape((len(origins), 3), [x for position, _ in origins for x in position])
+    return [
+        Transform(E[rpy], r) if E[rpy] is not STRAIGHT or any(position) else SAME
+        for (position, rpy), r in zip(origins, r, strict=True)
+    ]
+
+
+def rotation(rpy: Sequence[float]) -> Array:
+    """Return the rotation matrix E (3, 3) from parent to rotated coordinates, as a read-only array.
+
+    E = rx(roll) ry(pitch) rz(yaw). `rpy` are roll, pitch and yaw [rad] about the fixed axes of the
+    parent frame. The matrices of quarter turns contain exact zeros, because zeros simplify the
+    expression graph of a model.
+    """
+    roll, pitch, yaw = rpy
+    cr, sr, cp, sp, cy, sy = cos(roll), sin(roll), cos(pitch), sin(pitch), cos(yaw), sin(yaw)
+    E = [cp * cy, cp * sy, -sp]
+    E += [sr * sp * cy - cr * sy, sr * sp * sy + cr * cy, sr * cp]
+    E += [cr * sp * cy + sr * sy, cr * sp * sy - sr * cy, cr * cp]
+    return floats_of_shape((3, 3), [x if _DUST < abs(x) < _ONE else _snap_to_unit(x) for x in E])
+
+
+def roll_pitch_yaw(E: Array) -> tuple[float, float, float]:
+    """Return roll, pitch and yaw [rad] of a rotation matrix E (3, 3) as returned by `rotation`.
+
+    At a pitch of +-90 degrees, the roll and yaw axes coincide, and the solution is not unique. To
+    be accurate at any pitch, the function first computes yaw, and then roll and pitch from the
+    matrix E rz(yaw)^T.
+    """
+    yaw = atan2(E[0, 1], E[0, 0])
+    c, s = cos(yaw), sin(yaw)
+    x, y = E @ [c, s, 0.0], E @ [-s, c, 0.0]  # the columns of rx(roll) ry(pitch)
+    return atan2(-y[2], y[1]), atan2(-E[0, 2], x[0]), yaw
+
+
+SAME = Transform(STRAIGHT, read_only(np.zeros(3)))  # compared by identity, so it can be skipped
+
+
+def _snap_to_unit(x: float) -> float:
+    """Return 0, 1 or -1 if x is within rounding error of this value, and x otherwise."""
+    if abs(x) < _DUST:
+        return 0.0
+    return copysign(1.0, x) if abs(abs(x) - 1.0) < _DUST else x
+
+
+_DUST = 4e-16
+_ONE = 1.0 - _DUST

@@ -16,18 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import isfinite
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from rigidblocks.spatial.immutable_data import read_only
+from rigidblocks.common.arrays import Array as Array
+from rigidblocks.common.arrays import read_only
 from rigidblocks.spatial.scalar import is_number, is_traced
-
-if TYPE_CHECKING:
-    Array = NDArray[Any]
-else:  # `help` prints this short name instead of several lines for the alias
-    Array = np.ndarray
 
 CYCLIC = ((0, 1, 2), (1, 2, 0), (2, 0, 1))  # each axis with the two following axes
 

@@ -14,8 +14,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.arrays import read_only
 from rigidblocks.spatial import spatial
-from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.spatial import Array
 
 Number = (int, float, np.floating, np.integer)

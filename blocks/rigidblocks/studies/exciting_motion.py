@@ -7,10 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import check_count
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.identification import (
     BaseParameters,
     base_for_terms,

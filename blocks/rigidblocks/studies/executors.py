@@ -38,6 +38,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.batch_simulation import Batch, BatchResult
 from rigidblocks.cosim.diagnosis import block_remarks, has_remarks
@@ -51,7 +52,6 @@ from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.run_options import communication_points
 from rigidblocks.cosim.signal_handling import exit_with_parent
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design
 from rigidblocks.studies.run_task import Row, Task, run_start_values, signal_of
 

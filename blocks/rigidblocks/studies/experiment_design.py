@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
-from rigidblocks.spatial.spatial import Array
 
 Range = tuple[ArrayLike, ArrayLike]  # smallest and largest values
 _MOST = 10**8  # maximum number of runs of a design

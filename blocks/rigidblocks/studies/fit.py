@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import Port
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
@@ -21,7 +22,6 @@ from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensi
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.identification import BaseParameters, independent_columns
 
 if TYPE_CHECKING:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.dynamics import inertial_parameters, regressor, replace_inertial_parameters
@@ -23,7 +24,6 @@ from rigidblocks.dynamics.loops import AssemblyError, assemble, loop_constraints
 from rigidblocks.dynamics.regressor import PLANAR_PARAMETERS, parameter_names
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.tree import Tree
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.compiled_functions import CompiledBatch, compile_function
 
 JOINT_TERMS = ("viscous", "coulomb", "offset", "rotor")

@@ -18,13 +18,13 @@ from xml.etree.ElementTree import Element, SubElement
 import numpy as np
 
 from rigidblocks.block.units import unit_text
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.charts import Chart, chart_style, chart_svg
 from rigidblocks.common.escaping import html_text, xml_characters, xml_text
 from rigidblocks.common.name_hints import HintedType, argument_hint
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.cosim.results.result import Result, curves_of, names_of
 from rigidblocks.cosim.scenario import read_data_file
-from rigidblocks.spatial.spatial import Array
 
 _BOUNDS = re.compile(r"\[\s*([\d.eE+-]+)\s*[a-z]*\s*[:,]\s*([\d.eE+-]+)\s*([a-z]*)\s*\]")
 _UNITS = {"": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -15,7 +16,6 @@ from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.run_options import check_numbers, communication_points
 from rigidblocks.cosim.scenario import Scenario
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.experiment_design import Design
 
 Measure = Callable[[Result], float]

@@ -25,6 +25,7 @@ from tqdm import tqdm
 
 from rigidblocks.block.block import Block, check_count
 from rigidblocks.block.external_functions import PythonBlock
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.escaping import csv_line
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
@@ -38,7 +39,6 @@ from rigidblocks.cosim.run_options import PrepareOptions, check_path
 from rigidblocks.cosim.scenario import Scenario
 from rigidblocks.cosim.simulate import is_live_stream
 from rigidblocks.kernels.block_digest import content_digest
-from rigidblocks.spatial.spatial import Array
 from rigidblocks.studies.executors import (
     Child,
     Worker,

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.block.block import Block, Port, check_count
+from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.cosim.batch_simulation import Batch
@@ -16,7 +17,6 @@ from rigidblocks.cosim.graph.part import select_all, select_elements, split_name
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.results.recording import select_ports
 from rigidblocks.cosim.run_options import check_names, check_numbers
-from rigidblocks.spatial.spatial import Array
 
 Signals = Mapping[str, Array]  # arrays (n, *shape) by name
 Range = tuple[Any, Any]  # lower and upper bound

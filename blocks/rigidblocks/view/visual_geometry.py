@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.common.optional_imports import install_command
-from rigidblocks.common.xml_reader import Element, numbers, parse_xml, placement
+from rigidblocks.common.xml_reader import Element, numbers, parse_xml
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.shapes import (
@@ -34,6 +34,7 @@ from rigidblocks.robot.shapes import (
 from rigidblocks.robot.tree import Tree
 from rigidblocks.robot_description.load import find_file, read_file
 from rigidblocks.robot_description.robot_description import RobotDescription
+from rigidblocks.spatial.rigid_motion import placement
 from rigidblocks.spatial.spatial import Array, Transform, identity, xlt
 
 PALETTE = (

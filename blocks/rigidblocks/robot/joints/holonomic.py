@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from rigidblocks.common.arrays import read_only
 from rigidblocks.robot.joints.base import Joint, JointMotion
-from rigidblocks.spatial.immutable_data import read_only
 from rigidblocks.spatial.rigid_motion import (
     IDENTITY,
     normalized_quaternion,

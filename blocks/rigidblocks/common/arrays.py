@@ -1,10 +1,15 @@
-"""Immutable data: read-only arrays, and tuples that are created at their first use."""
+"""Type of arrays, read-only arrays, and tuples that are created at their first use."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+if TYPE_CHECKING:
+    Array = NDArray[Any]
+else:  # `help` prints this short name instead of several lines for the alias
+    Array = np.ndarray
 
 
 def read_only(values: ArrayLike) -> NDArray[Any]:
