@@ -26,10 +26,10 @@ from rigidblocks import (
     prepare,
     simulate_batch,
 )
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.kernels.compiled_dynamics import straight_line
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiled_functions import LANES, widest
-from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.trace import Graph
 
 N, ROUNDS = 4096, 40

@@ -21,7 +21,7 @@ import pinocchio
 from models import chains, check_equal, in_pinocchio
 
 from rigidblocks import compiled_dynamics
-from rigidblocks.tracing.compiler import CompilerError, shared_library
+from rigidblocks.common.compiler import CompilerError, shared_library
 
 ALGORITHMS = ("rnea", "crba", "aba")
 ROBOTS = ("7 joints", "18 joints", "4 legs, 17")

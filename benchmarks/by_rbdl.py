@@ -23,8 +23,8 @@ import numpy as np
 from models import chains, check_equal
 
 from rigidblocks import Model, compiled_dynamics
+from rigidblocks.common.compiler import CompilerError, cache_folder, shared_library
 from rigidblocks.robot.robots import n_four_bar, spatial_mechanism
-from rigidblocks.tracing.compiler import CompilerError, cache_folder, shared_library
 
 RELEASE = "pyrbdl-0.0.2"
 ALGORITHMS = ("rnea", "crba", "aba", "direct", "range space", "null space")

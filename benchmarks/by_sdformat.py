@@ -27,6 +27,7 @@ import numpy as np
 import pinocchio as pin
 
 from rigidblocks.block.block import Record
+from rigidblocks.common.compiler import CompilerError, shared_library
 from rigidblocks.dynamics import crba
 from rigidblocks.dynamics.drives import Drive
 from rigidblocks.dynamics.force_elements import ForceElement
@@ -37,10 +38,9 @@ from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import neutral, random_configuration
 from rigidblocks.robot.joints import Joint, SixDoF
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot_description.load import load_model
 from rigidblocks.robot_description.model_from_links import PARALLEL
-from rigidblocks.robot_description.robot_description import RobotDescription
-from rigidblocks.tracing.compiler import CompilerError, shared_library
 
 RTOL = 1e-9  # bound on rounding errors
 SPEEDS = (0.0, 1.0, 3.0)  # standard deviations of the velocities [rad/s or m/s]

@@ -16,7 +16,7 @@ from pathlib import Path
 import in_cpp
 from models import chains
 
-from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.common.compiler import shared_library
 
 CALLS = 20  # two counts differ by this number of calls; their difference contains only the calls
 ROBOTS = ("7 joints", "18 joints", "4 legs, 17")  # tracing larger robots under valgrind is slow

@@ -46,11 +46,11 @@ import work_precision
 from models import check_equal, models
 
 from rigidblocks import Model, Revolute
+from rigidblocks.common.compiler import compiler as c_compiler
+from rigidblocks.common.compiler import version
 from rigidblocks.kernels.compiled_dynamics import straight_line
 from rigidblocks.robot.robots import four_bar, n_four_bar
 from rigidblocks.spatial.spatial import RigidInertia, Transform, mcI, rx, xlt
-from rigidblocks.tracing.compiler import compiler as c_compiler
-from rigidblocks.tracing.compiler import version
 
 LOOPS = {"four-bar linkage": four_bar(), "40 four-bar linkages": n_four_bar(40)}
 COSTS = {

@@ -30,10 +30,10 @@ from rigidblocks import RobotPlant, export_fmu
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.tracing.trace import trace
 
 HERE = Path(__file__).parent

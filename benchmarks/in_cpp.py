@@ -23,13 +23,13 @@ import pinocchio
 from models import chains, check_equal, in_pinocchio
 
 from rigidblocks import Fixed, LoopJoint, Model, auto_tree, compiled_dynamics
+from rigidblocks.common.compiler import CompilerError, shared_library
 from rigidblocks.dynamics import body_poses
 from rigidblocks.dynamics.loops import loop_constraints
 from rigidblocks.kernels.compiled_dynamics import derivatives, second_derivatives
 from rigidblocks.robot.robots import four_bar, n_four_bar, spatial_mechanism
 from rigidblocks.spatial.spatial import identity
 from rigidblocks.tracing.compiled_functions import CompiledFunction
-from rigidblocks.tracing.compiler import CompilerError, shared_library
 
 OF_TREES = ("rnea", "crba", "aba", "d rnea", "d aba", "dd rnea")
 ALGORITHMS = (*OF_TREES, "constrained", "d constrained")

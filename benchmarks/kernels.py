@@ -15,10 +15,10 @@ import pinocchio
 from models import check_equal, in_pinocchio, models
 
 from rigidblocks import Model, auto_tree
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.kernels.compiled_dynamics import compiled_dynamics, straight_line
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiled_functions import CompiledFunction
-from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.trace import Graph
 
 LOOP = Path(__file__).parent / "loop.c"

@@ -20,13 +20,13 @@ from unittest import mock
 import numpy as np
 
 from rigidblocks import PDController, RobotPlant, System, export_fmu, planar2, prepare
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.cosim.masters.c_loop_tables import Entry, Loop, Wire
 from rigidblocks.cosim.masters.masters import CoSimulation, master_of
 from rigidblocks.cosim.masters.network import Instances
 from rigidblocks.cosim.prepare import Run
 from rigidblocks.cosim.results.recording import Recording, RecordOptions
 from rigidblocks.cosim.run_options import Grid
-from rigidblocks.tracing.compiler import shared_library
 
 HERE = Path(__file__).parent
 DT = 1e-3

@@ -19,11 +19,11 @@ from pathlib import Path
 from statistics import median
 
 from rigidblocks import PDController, System, export_fmu
+from rigidblocks.common.compiler import compiler
 from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
 from rigidblocks.cosim.fmu_import.remote_instance import served_fmu
 from rigidblocks.cosim.masters.part_instance import Instance
 from rigidblocks.hil.fmu_server import serve_fmus
-from rigidblocks.tracing.compiler import compiler
 
 N, ROUNDS, DT, BYTES = 1000, 15, 1e-3, 96
 FLOOR = "UDP in C"

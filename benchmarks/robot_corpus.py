@@ -29,8 +29,8 @@ from rigidblocks.dynamics import crba, rnea
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import neutral, random_configuration
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot_description.load import load_model
-from rigidblocks.robot_description.robot_description import RobotDescription
 from robots_of_peers import (
     acceleration_from_mujoco,
     mujoco_state,

@@ -23,10 +23,10 @@ from rigidblocks import (
     planar2,
 )
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import compiler, shared_library
 from rigidblocks.dynamics import aba
 from rigidblocks.kernels.compiled_stepper import compiled_stepper
 from rigidblocks.tracing.ccode import c_function
-from rigidblocks.tracing.compiler import compiler, shared_library
 from rigidblocks.tracing.trace import trace
 
 ROOT = Path(__file__).parent.parent

@@ -27,10 +27,10 @@ from scipy.integrate import solve_ivp
 from rigidblocks import Block, ClosedLoopPlant
 from rigidblocks.block.adaptive_methods import Method, longest_step, memory_for, method_of
 from rigidblocks.block.radau import newton_tolerance
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import shared_library
 
 ROOT = Path(__file__).parent.parent
 sys.path.append(str(ROOT / "tests/support"))

@@ -40,8 +40,8 @@ def subfolders():
 SUBPACKAGES = subpackages()
 # external packages that a subpackage may import at top level, in addition to numpy
 PACKAGES = {
-    "common": {"lxml"},
-    "tracing": {"casadi", "platformdirs"},
+    "common": {"lxml", "platformdirs"},
+    "tracing": {"casadi"},
     "robot_description": {"lxml"},
     "kernels": {"casadi"},
     "studies": {"lxml", "tqdm"},

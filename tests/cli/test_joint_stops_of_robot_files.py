@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose
 from rigidblocks.cli import main
 from rigidblocks.dynamics.force_laws import Stop
 from rigidblocks.library.plant_from_file import described_elements
+from rigidblocks.robot.robot_description import JointProperties, RobotDescription
 from rigidblocks.robot.robots import planar_n
-from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
 
 SLIDE = """<robot name="slide">
 <link name="rail"/>

@@ -10,6 +10,7 @@ import pytest
 from foreign_fmu import foreign_fmu
 from planar2ctrl import parts, wired
 from rigidblocks import Block, PDController, Port, Sine, System, export_fmu, prepare, simulate
+from rigidblocks.common.compiler import CompilerError
 from rigidblocks.cosim import simulate as course
 from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
 from rigidblocks.cosim.masters import masters
@@ -17,7 +18,6 @@ from rigidblocks.cosim.masters.c_loop_tables import HOSTED, Entry
 from rigidblocks.cosim.masters.masters import CoSimulation
 from rigidblocks.cosim.masters.network import Instances
 from rigidblocks.cosim.simulate import Interrupted, SimulationError
-from rigidblocks.tracing.compiler import CompilerError
 from runaway import Runaway
 
 

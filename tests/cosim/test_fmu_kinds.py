@@ -11,8 +11,8 @@ from pythonfmu import FmuBuilder
 
 from any_models import CLOCKS, DAHLQUIST, FEEDTHROUGH, STATE_SPACE, any_fmu
 from rigidblocks import PDController, System, export_fmu, simulate
+from rigidblocks.common.compiler import CompilerError
 from rigidblocks.cosim.graph.fmu_part import FmuError
-from rigidblocks.tracing.compiler import CompilerError
 
 EVERY = """
 from pythonfmu import Boolean, Fmi2Causality, Fmi2Slave, Fmi2Variability, Integer, Real, String

@@ -17,6 +17,7 @@ from rigidblocks.block.block import Block, Port
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import INTEGRATORS, RK4, ROS2
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.cosim.graph.fused_system import FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.fmi.export import python_fmu
@@ -26,7 +27,6 @@ from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import PDController
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 SAME = 1e-12  # NumPy, C and a trace differ by rounding
 IMPLICIT = [method for method in INTEGRATORS.values() if method.implicit is not None]

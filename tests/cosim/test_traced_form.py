@@ -18,8 +18,8 @@ from rigidblocks import (
     prepare,
     simulate,
 )
+from rigidblocks.common.compiler import CompilerError
 from rigidblocks.robot.robots import four_bar
-from rigidblocks.tracing.compiler import CompilerError
 
 TOLERANCE = 1e-12  # the forms differ only in shared reciprocals
 
@@ -44,7 +44,7 @@ def _no_compiler(monkeypatch):
     def none():
         raise CompilerError("none")
 
-    for module in ("kernels.compiled_stepper", "tracing.compiler"):
+    for module in ("kernels.compiled_stepper", "common.compiler"):
         monkeypatch.setattr(f"rigidblocks.{module}.compiler", none)
 
 

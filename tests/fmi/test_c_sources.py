@@ -17,7 +17,7 @@ import pytest
 
 import rigidblocks
 from golden import REFERENCE, assert_golden
-from rigidblocks.tracing.compiler import compiler, run_compiler
+from rigidblocks.common.compiler import compiler, run_compiler
 from sample import generated_c
 
 C = Path(rigidblocks.__file__).parent / "c"

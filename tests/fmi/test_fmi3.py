@@ -24,10 +24,10 @@ from rigidblocks.block.adaptive_methods import ADAPTIVE, memory_for
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 from rigidblocks.fmi.native_fmu import fmu_sources, native_fmu
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
 
 SAME = 1e-12  # rounding of reordered operations in a short run
 

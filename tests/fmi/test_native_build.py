@@ -21,11 +21,11 @@ from fmu_instance import Host
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.common.compiler import PORTABLE_FLAGS, compiler, run_compiler, shared_library
 from rigidblocks.fmi.native_fmu import MAIN, fmu_sources, model_identifier, native_fmu
 from rigidblocks.fmi.variables import Variables
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.c_notation import c_string
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, run_compiler, shared_library
 
 SAME = 1e-12  # rounding of reordered operations in a short run
 SAME_LONG = 1e-9  # over 10 s an uncontrolled robot amplifies the rounding

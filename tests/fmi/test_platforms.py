@@ -21,8 +21,8 @@ from fmu_blocks import BLOCKS
 from rigidblocks import RobotPlant, auto_tree, export_fmu
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.common.compiler import CompilerError
 from rigidblocks.fmi.native_fmu import PLATFORMS, find_platforms, native_fmu, universal
-from rigidblocks.tracing.compiler import CompilerError
 
 pytestmark = (
     pytest.mark.slow
@@ -207,7 +207,7 @@ def test_unknown_target_platform_of_an_fmu_is_rejected(tmp_path, platforms, mess
 
 
 def test_cross_compilation_error_suggests_the_missing_ziglang_package(tmp_path, monkeypatch):
-    monkeypatch.setattr("rigidblocks.tracing.compiler.find_spec", lambda _: None)
+    monkeypatch.setattr("rigidblocks.common.compiler.find_spec", lambda _: None)
     with pytest.raises(
         CompilerError,
         match=r"no C compiler for aarch64-linux-gnu.2.17: `pip install ziglang`",

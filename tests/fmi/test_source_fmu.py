@@ -25,8 +25,8 @@ from fmu_instance import Host
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.stepper import NumpyStepper
+from rigidblocks.common.compiler import PORTABLE_FLAGS
 from rigidblocks.fmi.archive import add_source_files, build_description
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS
 
 SAME = 1e-12  # rounding of reordered operations in a short run
 SAME_LOOP = 1e-9  # over 1 s the stiff controller amplifies the rounding

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from planar2ctrl import parts, wired
 from rigidblocks import build_runner
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
+from rigidblocks.common.compiler import PORTABLE_FLAGS, compiler
 from six_axis import six_axis
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from random_dbc import random_dbc, random_raw
+from rigidblocks.common.compiler import PORTABLE_FLAGS, compiler
 from rigidblocks.hil.can_link import Database, pack_frame, unpack_frame
 from rigidblocks.hil.runner_tables import can_tables
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 MESSAGES = 40

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.hil.udp_packet import OK, WRONG_SIZE, Packet, answer, pack_packet, unpack_packet
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import shared_library
 
 SHIM = """
 #include "packet.h"

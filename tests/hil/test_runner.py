@@ -16,8 +16,8 @@ import rigidblocks
 from planar2ctrl import parts, wired
 from rigidblocks import Port, PythonBlock, System, build_runner, prepare, simulate
 from rigidblocks.cli import main
+from rigidblocks.common.compiler import compiler
 from rigidblocks.library import TransferFunction
-from rigidblocks.tracing.compiler import compiler
 
 DT = 1e-3
 

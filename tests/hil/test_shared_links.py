@@ -15,11 +15,11 @@ from numpy.testing import assert_array_equal
 
 from controlled_outside import QD, TAU, Q, controlled_by, pd
 from rigidblocks import SimulationError, build_runner, simulate
+from rigidblocks.common.compiler import PORTABLE_FLAGS, compiler
 from rigidblocks.hil.links import SharedLink
 from rigidblocks.hil.shared_memory import Shared
 from rigidblocks.hil.udp_packet import OK, Packet, answer, pack_packet, unpack_packet
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler
 
 pytestmark = pytest.mark.skipif(not Path("/dev/shm").is_dir(), reason="/dev/shm does not exist")
 DT = 1e-3

@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from rigidblocks.block.adaptive_methods import METHODS, memory_for
+from rigidblocks.common.compiler import PORTABLE_FLAGS
 from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import ClosedLoopPlant
 from rigidblocks.robot.robots import five_bar
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS
 
 COMPILERS = {
     "gcc": ["gcc"],

@@ -22,7 +22,7 @@ from rigidblocks import (
 from rigidblocks.block.adaptive_methods import ADAPTIVE, STIFF
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
-from rigidblocks.common import package_info
+from rigidblocks.common import compiler, package_info
 from rigidblocks.cosim.graph.part import component_of
 from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.kernels import block_digest
@@ -31,7 +31,6 @@ from rigidblocks.kernels.block_digest import INTERVAL, fingerprint
 from rigidblocks.kernels.compiled_stepper import kernel_library
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library.plant_from_file import described_plant
-from rigidblocks.tracing import compiler
 from urdf_text import ARM
 
 

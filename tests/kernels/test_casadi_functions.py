@@ -29,11 +29,11 @@ from rigidblocks import (
 )
 from rigidblocks.block.evaluators import NumpyEvaluator
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import compiler
 from rigidblocks.library import UnitDelay
 from rigidblocks.robot.robots import planar_n
 from rigidblocks.robot_description.load import puma560
 from rigidblocks.spatial.spatial import identity, mcI
-from rigidblocks.tracing.compiler import compiler
 
 RTOL = 1e-14  # the same operations in the same order, except calls of the C library
 

@@ -27,9 +27,9 @@ from rigidblocks.robot.joints import (
     Spherical,
     Universal,
 )
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.robot.robots import auto_tree, gripper, quadruped
 from rigidblocks.robot.shapes import Box, Plane, PointSet, Sphere
-from rigidblocks.robot_description.robot_description import JointProperties
 from rigidblocks.spatial.spatial import identity, mcI, xlt
 
 UP = np.array([0.0, 0.0, 1.0])

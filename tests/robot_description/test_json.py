@@ -17,6 +17,15 @@ from rigidblocks.common.format_error import FormatError
 from rigidblocks.robot.configuration import random_configuration
 from rigidblocks.robot.joints import Joint, Revolute, StringConstraint
 from rigidblocks.robot.material import Material
+from rigidblocks.robot.robot_description import (
+    Actuator,
+    Coupling,
+    JointProperties,
+    Keyframe,
+    Place,
+    PointSpring,
+    RobotDescription,
+)
 from rigidblocks.robot.robots import planar2, quadruped
 from rigidblocks.robot.shapes import (
     Box,
@@ -32,15 +41,6 @@ from rigidblocks.robot.shapes import (
 )
 from rigidblocks.robot_description.json_file import SCHEMA, document, save_model
 from rigidblocks.robot_description.load import load_model
-from rigidblocks.robot_description.robot_description import (
-    Actuator,
-    Coupling,
-    JointProperties,
-    Keyframe,
-    Place,
-    PointSpring,
-    RobotDescription,
-)
 from urdf_text import ARM
 
 VALIDATOR = Draft202012Validator(json.loads(SCHEMA.read_text()))

@@ -13,7 +13,7 @@ from xml.sax.saxutils import quoteattr
 
 import fmpy
 
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 
 _HEADERS = (
     "fmi2FunctionTypes.h",

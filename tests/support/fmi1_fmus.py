@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 
 import fmpy
 
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 
 
 class Variable(NamedTuple):

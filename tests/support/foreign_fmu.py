@@ -9,7 +9,7 @@ from pathlib import Path
 
 import fmpy
 
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library
 
 HEADERS = ("fmi2Functions.h", "fmi2FunctionTypes.h", "fmi2TypesPlatform.h")
 # name, causality, value reference, type; variables of other types are not used

@@ -44,9 +44,9 @@ from rigidblocks.kernels.model_header import model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.library import Delay, ParticleFilter, RobotPlant, StateSpace
 from rigidblocks.robot.material import Material
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.robot.robots import gripper
 from rigidblocks.robot.shapes import Box, Capsule, ConvexHull, HeightField, Plane, TriangleMesh
-from rigidblocks.robot_description.robot_description import JointProperties
 from rigidblocks.spatial.scalar import clip_with_events
 from rigidblocks.spatial.spatial import identity, xlt
 from rigidblocks.tracing.compiled_functions import function_header, header_text

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rigidblocks.cli import main
-from rigidblocks.tracing import compiler
-from rigidblocks.tracing.compiler import (
+from rigidblocks.common import compiler
+from rigidblocks.common.compiler import (
     CacheError,
     CompilerError,
     digest,
@@ -31,7 +31,7 @@ int answer(void) {{ return {}; }}
 """
 PROGRAM = """
 import ctypes, sys, warnings
-from rigidblocks.tracing.compiler import shared_library
+from rigidblocks.common.compiler import shared_library
 warnings.simplefilter("always")
 source = '''{}'''
 for k in map(int, sys.argv[1:]):

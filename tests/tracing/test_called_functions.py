@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from rigidblocks.common.compiler import APART, split_translation_units
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiled_functions import CompiledBatch, CompiledFunction
-from rigidblocks.tracing.compiler import APART, split_translation_units
 from rigidblocks.tracing.trace import adjoint, jacobian, trace
 
 X = np.array([0.3, 0.5, -0.7])

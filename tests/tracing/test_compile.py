@@ -17,20 +17,20 @@ from random_models import random_state
 from rigidblocks import LowPass, auto_tree, compiled_dynamics
 from rigidblocks.block.adaptive_methods import ADAPTIVE, memory_for
 from rigidblocks.block.integrators import RK4
-from rigidblocks.dynamics import aba, crba, rnea
-from rigidblocks.kernels.compiled_stepper import compiled_stepper
-from rigidblocks.spatial.scalar import clip, less, select
-from rigidblocks.tracing import ccode, compiled_functions
-from rigidblocks.tracing import compiler as compiling
-from rigidblocks.tracing import outlining as pieces
-from rigidblocks.tracing.compiled_functions import call_extension, compile_function
-from rigidblocks.tracing.compiler import (
+from rigidblocks.common import compiler as compiling
+from rigidblocks.common.compiler import (
     CompilerError,
     cache_folder,
     compiler,
     run_compiler,
     shared_library,
 )
+from rigidblocks.dynamics import aba, crba, rnea
+from rigidblocks.kernels.compiled_stepper import compiled_stepper
+from rigidblocks.spatial.scalar import clip, less, select
+from rigidblocks.tracing import ccode, compiled_functions
+from rigidblocks.tracing import outlining as pieces
+from rigidblocks.tracing.compiled_functions import call_extension, compile_function
 
 RTOL = 1e-12  # rounding of shared subexpressions and reciprocals
 SOURCE = "double twice(double x);\ndouble twice(double x) { return 2.0 * x; }\n"

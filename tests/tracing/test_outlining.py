@@ -8,13 +8,13 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from rigidblocks import auto_tree
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.dynamics import aba
 from rigidblocks.tracing import ccode
 from rigidblocks.tracing import outlining as pieces
 from rigidblocks.tracing import outlining as repeats
 from rigidblocks.tracing.ccode import c_function, c_functions
 from rigidblocks.tracing.compiled_functions import compile_function, compiled_form
-from rigidblocks.tracing.compiler import shared_library
 from rigidblocks.tracing.outlining import stretches
 from rigidblocks.tracing.trace import trace
 

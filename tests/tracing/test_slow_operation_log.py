@@ -6,12 +6,12 @@ import threading
 
 import pytest
 
-from rigidblocks.tracing.compiler import _ZIG, _compiler_name
-from rigidblocks.tracing.slow_operation_log import log_if_slow, logger
+from rigidblocks.common.compiler import _ZIG, _compiler_name
+from rigidblocks.common.slow_operation_log import log_if_slow, logger
 
 WAIT = """
 import logging, time
-from rigidblocks.tracing.slow_operation_log import log_if_slow, logger
+from rigidblocks.common.slow_operation_log import log_if_slow, logger
 {}
 with log_if_slow("compiling 3 statements", "about 1 s"):
     time.sleep({})

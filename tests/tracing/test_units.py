@@ -9,13 +9,14 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from rigidblocks import auto_tree
+from rigidblocks.common import compiler
+from rigidblocks.common import compiler as units
+from rigidblocks.common.compiler import CompilerError, shared_library, split_translation_units
 from rigidblocks.dynamics import aba
-from rigidblocks.tracing import ccode, compiler
-from rigidblocks.tracing import compiler as units
+from rigidblocks.tracing import ccode
 from rigidblocks.tracing import outlining as pieces
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiled_functions import CompiledFunction, compiled_form
-from rigidblocks.tracing.compiler import CompilerError, shared_library, split_translation_units
 from rigidblocks.tracing.trace import trace
 
 N = 6

@@ -7,7 +7,7 @@ from test_pages import data
 
 from planar2ctrl import parts, wired
 from rigidblocks import PDController, RobotPlant, export_fmu, planar2
-from rigidblocks.tracing.compiler import CompilerError
+from rigidblocks.common.compiler import CompilerError
 
 
 def content(path):

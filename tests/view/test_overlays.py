@@ -27,6 +27,7 @@ from rigidblocks.library import (
     Frame,
     FrameKinematics,
 )
+from rigidblocks.robot.robot_description import JointProperties, RobotDescription
 from rigidblocks.robot.robots import (
     auto_tree,
     auto_tree_p,
@@ -44,7 +45,6 @@ from rigidblocks.robot.shapes import (
     Polyline,
     Sphere,
 )
-from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
 from rigidblocks.spatial.spatial import identity, mcI, xlt
 from rigidblocks.view.drawn_robot import overlays, rotational_inertia, semi_axes, tips
 from rigidblocks.view.visual_geometry import centre_of_mass, shape_solids

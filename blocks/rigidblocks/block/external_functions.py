@@ -223,7 +223,7 @@ def library(text: str, exported: Mapping[str, tuple[str, str]]) -> Any:
         Loaded library, whose functions have no return value.
     """
     # imported here because a packaged block needs no compiler
-    from rigidblocks.tracing.compiler import shared_library
+    from rigidblocks.common.compiler import shared_library
 
     head = (
         "#if defined(_WIN32)\n#define RB_OUTSIDE __declspec(dllexport)\n#else\n"

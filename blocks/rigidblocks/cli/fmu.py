@@ -36,7 +36,7 @@ from rigidblocks.cli.input_files import (
 )
 
 if TYPE_CHECKING:
-    from rigidblocks.robot_description.robot_description import RobotDescription
+    from rigidblocks.robot.robot_description import RobotDescription
 
 
 class Target(StrEnum):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rigidblocks.library.frames import Frame
     from rigidblocks.library.plant_ports import TunableInertia
     from rigidblocks.library.plants import Plant
-    from rigidblocks.robot_description.robot_description import RobotDescription
+    from rigidblocks.robot.robot_description import RobotDescription
 
 SYSTEM = "system"  # name of the variable to which a script assigns the system
 LEFT_OUT = "its springs, damping, dry friction and fluid drag are omitted"

@@ -306,7 +306,7 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Check the compiler, the compile cache and the packages; exit code 1 for problems."""
-    from rigidblocks.tracing import compiler
+    from rigidblocks.common import compiler
 
     folders = (compiler.cache_folder(), compiler.spare_folder()) if clear else ()
     lines = [f"removed {compiler.clear_cache(folder)} files from {folder}" for folder in folders]
@@ -342,7 +342,7 @@ class Finding(NamedTuple):
 
 def findings() -> Iterator[Finding]:
     """Yield the results of all checks."""
-    from rigidblocks.tracing.compiler import cache_folder, spare_folder
+    from rigidblocks.common.compiler import cache_folder, spare_folder
 
     yield Finding("Python", f"{sys.version.split()[0]} on {sys.platform}", True)
     yield from map(_package, PACKAGES)
@@ -365,7 +365,7 @@ def _compiler() -> Finding:
     """Check that the compiler can build a library that can be loaded and run."""
     import ctypes
 
-    from rigidblocks.tracing import compiler
+    from rigidblocks.common import compiler
 
     try:
         command = compiler.straight_line_compiler()
@@ -382,7 +382,7 @@ def _compiler() -> Finding:
 
 def _folder(subject: str, folder: Path) -> Finding:
     """Check a folder of compiled libraries: permissions, size and damaged libraries."""
-    from rigidblocks.tracing.compiler import cache_entries, folder_refusal
+    from rigidblocks.common.compiler import cache_entries, folder_refusal
 
     if not folder.exists():
         return Finding(subject, f"{folder}: does not exist yet", True)

@@ -12,8 +12,8 @@ from rigidblocks.dynamics.loops.assembly import closure_errors, consistent_veloc
 from rigidblocks.library.common_ports import check_open
 from rigidblocks.robot.joints import SixDoF
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.robot.shapes import Shape, Sphere, Surface
-from rigidblocks.robot_description.robot_description import JointProperties
 from rigidblocks.spatial.spatial import Array
 
 CLOSED = 1e-6  # tolerance of loop errors of the initial configuration [rad, m]; found by trial

@@ -19,8 +19,8 @@ from rigidblocks.contact.shape_tables import (
 )
 from rigidblocks.library.common_ports import check_open, joint_ports
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.robot.shapes import HeightField, Plane, Shape, Surface, TriangleMesh
-from rigidblocks.robot_description.robot_description import JointProperties
 
 GROUND = "ground"  # name of the fixed shapes
 

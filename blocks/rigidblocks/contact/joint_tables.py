@@ -23,7 +23,7 @@ from rigidblocks.robot.joints import (
     Spherical,
 )
 from rigidblocks.robot.model import Model
-from rigidblocks.robot_description.robot_description import JointProperties
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.spatial.spatial import Array, Transform
 
 KINDS: dict[type[Joint], int] = {

@@ -46,8 +46,8 @@ from rigidblocks.library.common_ports import (
     wrench_port,
 )
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.robot_description import JointProperties
 from rigidblocks.robot.shapes import Plane, Shape, Surface
-from rigidblocks.robot_description.robot_description import JointProperties
 from rigidblocks.spatial.scalar import less, maximum, piecewise, select
 from rigidblocks.spatial.spatial import Array
 

@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.external_functions import address
+from rigidblocks.common.compiler import shared_library
 from rigidblocks.contact.shape_tables import HALF_SPACE, shape_rows
 from rigidblocks.robot.shapes import Shape, Surface
 from rigidblocks.spatial.spatial import Array, Transform
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import shared_library
 
 GEOMETRY = (
     "shapes.h",

@@ -26,8 +26,7 @@ from rigidblocks.library.plant_ports import Element
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.joints import Fixed, Joint, LoopJoint, SixDoF
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
-from rigidblocks.robot.shapes import Plane, Shape, Surface
-from rigidblocks.robot_description.robot_description import (
+from rigidblocks.robot.robot_description import (
     BodyDrag,
     Coupling,
     JointProperties,
@@ -37,6 +36,7 @@ from rigidblocks.robot_description.robot_description import (
     Weightless,
     unused_name,
 )
+from rigidblocks.robot.shapes import Plane, Shape, Surface
 from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, check_frame, identity, xlt
 
 NOTHING = RigidInertia(0.0, np.zeros(3), np.zeros((3, 3)))

@@ -20,11 +20,11 @@ from rigidblocks.block.units import unit_text
 from rigidblocks.common.arrays import Array
 from rigidblocks.common.escaping import html_text
 from rigidblocks.common.package_info import __version__
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.cosim.graph.combined_memory import PortsOfParts
 from rigidblocks.fmi.docstring_html import html_paragraphs
 from rigidblocks.kernels.block_digest import cached_texts
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator, feedthrough
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 if TYPE_CHECKING:
     from rigidblocks.view.drawn_robot import DrawnRobot

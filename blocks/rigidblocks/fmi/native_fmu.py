@@ -23,6 +23,13 @@ from rigidblocks.block.adaptive_methods import (
 )
 from rigidblocks.block.block import Block
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import (
+    PORTABLE_FLAGS,
+    cross_compiler,
+    shared_library,
+    straight_line_compiler,
+)
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.fmi.archive import (
     LICENSE,
     add_source_files,
@@ -57,13 +64,6 @@ from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.c_notation import c_string
 from rigidblocks.tracing.ccode import c_number, c_text
-from rigidblocks.tracing.compiler import (
-    PORTABLE_FLAGS,
-    cross_compiler,
-    shared_library,
-    straight_line_compiler,
-)
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 ALL = "all"
 

@@ -11,6 +11,7 @@ from rigidblocks.block.adaptive_methods import longest_step
 from rigidblocks.block.external_functions import PythonBlock
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
+from rigidblocks.common.compiler import PORTABLE_FLAGS, compiler, cross_compiler, run_compiler
 from rigidblocks.common.escaping import cmake_name, cmake_text
 from rigidblocks.cosim.graph.fmu_part import Fmu
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, JACOBI, FusedSystem
@@ -33,7 +34,6 @@ from rigidblocks.kernels.model_header import KERNEL, model_header
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.c_notation import c_string
 from rigidblocks.tracing.ccode import c_number, c_text
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, compiler, cross_compiler, run_compiler
 
 PLATFORMS = {"x86_64-linux": "x86_64-linux-gnu.2.17", "aarch64-linux": "aarch64-linux-gnu.2.17"}
 CORE = ("bare_metal_step.c", "bare_metal_step.h")

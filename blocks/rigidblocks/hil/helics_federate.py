@@ -15,6 +15,7 @@ from rigidblocks.block.port import Port
 from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import suggestion
 from rigidblocks.common.optional_imports import module_of
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.cosim.graph.fused_system import JACOBI
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.graph.wiring import Wiring
@@ -26,7 +27,6 @@ from rigidblocks.cosim.results.recording import RecordOptions
 from rigidblocks.cosim.results.result import Result
 from rigidblocks.cosim.run_options import check_numbers, check_path, communication_points
 from rigidblocks.cosim.simulate import execute_run
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 BROKER = "127.0.0.1:23404"
 # HELICS considers a federate dead after these timeouts, which are longer than the pauses of a busy

@@ -39,8 +39,8 @@ from rigidblocks.block.block import FUNCTIONS, Block
 from rigidblocks.block.integrators import INTEGRATORS, RADAU
 from rigidblocks.common import package_info
 from rigidblocks.common.arrays import LazyTuple
+from rigidblocks.common.compiler import keep_text, known_text
 from rigidblocks.common.package_info import FOLDER
-from rigidblocks.tracing.compiler import keep_text, known_text
 
 _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 

@@ -19,6 +19,17 @@ from rigidblocks.block.stepper import (
     initialize,
     sample_spans,
 )
+from rigidblocks.common.compiler import (
+    PORTABLE_FLAGS,
+    compiler,
+    keep_text,
+    key_of,
+    known_library,
+    known_text,
+    shared_library,
+    straight_line_compiler,
+    version,
+)
 from rigidblocks.kernels.block_digest import fingerprint
 from rigidblocks.kernels.model_header import (
     FUNCTIONS,
@@ -42,17 +53,6 @@ from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.c_notation import IN_LANES
 from rigidblocks.tracing.ccode import c_function, c_functions, c_number, c_text
 from rigidblocks.tracing.compiled_functions import header_text
-from rigidblocks.tracing.compiler import (
-    PORTABLE_FLAGS,
-    compiler,
-    keep_text,
-    key_of,
-    known_library,
-    known_text,
-    shared_library,
-    straight_line_compiler,
-    version,
-)
 from rigidblocks.tracing.trace import Graph, trace
 
 

@@ -39,11 +39,11 @@ from rigidblocks.block.radau import (
     MAX_ITERATIONS,
     newton_tolerance,
 )
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.kernels.plant_loops import LOOPED, PlantLoops
 from rigidblocks.kernels.traced_evaluator import C_NAMES, SWITCHING, TracedEvaluator
 from rigidblocks.tracing.c_notation import c_comment
 from rigidblocks.tracing.ccode import c_functions, c_number, c_text
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 _DEFINED = re.compile(
     r"^static (?:inline )?(?:const )?(?:struct )?\w+ \*?(\w+)\(|^\} (\w+);|^struct (\w+) \{"

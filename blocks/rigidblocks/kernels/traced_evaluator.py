@@ -17,11 +17,11 @@ from rigidblocks.block.evaluators import Evaluator, NumpyEvaluator
 from rigidblocks.block.external_functions import STAGED, BlockInC, StagedBlock, WrittenBlock
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.nested_blocks import Composite
+from rigidblocks.common.compiler import keep_text, known_text
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.kernels.block_digest import fingerprint
 from rigidblocks.kernels.plant_loops import PlantLoops, plant_loops, structure
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import keep_text, known_text
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 from rigidblocks.tracing.trace import Evaluation, Graph, TraceError, jacobian, trace
 
 # Tolerance between a traced function and NumPy, relative to the largest element of the port. The

@@ -21,8 +21,8 @@ from rigidblocks.library.plant_ports import Elements
 from rigidblocks.library.plants import Plant
 from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
 from rigidblocks.robot.ray_casting import NO_HIT, RayFan, cast_rays, group_by_body
+from rigidblocks.robot.robot_description import Place, Sensor
 from rigidblocks.robot.tree import Tree
-from rigidblocks.robot_description.robot_description import Place, Sensor
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation
 from rigidblocks.spatial.scalar import clip, less, minimum, select
 from rigidblocks.spatial.spatial import Array, Transform, cross, cross_force, identity

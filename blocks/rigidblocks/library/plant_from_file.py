@@ -40,7 +40,7 @@ from rigidblocks.library.plants import FloatingBasePlant, Plant, RobotPlant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
-from rigidblocks.robot_description.robot_description import (
+from rigidblocks.robot.robot_description import (
     Actuator,
     JointProperties,
     JointTendon,

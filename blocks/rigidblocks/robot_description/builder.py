@@ -13,6 +13,7 @@ from rigidblocks.common.name_hints import AttributeHints
 from rigidblocks.common.xml_reader import nearest
 from rigidblocks.robot.joints import Fixed, Joint, Reversed
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.robot_description import JointProperties, RobotDescription
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot_description.model_from_links import describe_robot
 from rigidblocks.robot_description.parsed_links import (
@@ -23,7 +24,6 @@ from rigidblocks.robot_description.parsed_links import (
     Link,
     ParsedMimicJoint,
 )
-from rigidblocks.robot_description.robot_description import JointProperties, RobotDescription
 from rigidblocks.spatial.spatial import RigidInertia, Transform, check_frame, xlt
 
 BASE = "base"

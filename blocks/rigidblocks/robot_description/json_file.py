@@ -17,6 +17,18 @@ from rigidblocks.robot.configuration import check_quaternions
 from rigidblocks.robot.joints import Joint, LoopJoint, StringConstraint
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.model import Model, PlanarModel
+from rigidblocks.robot.robot_description import (
+    Actuator,
+    BodyDrag,
+    Coupling,
+    JointProperties,
+    JointTendon,
+    Keyframe,
+    Place,
+    PointSpring,
+    RobotDescription,
+    Weightless,
+)
 from rigidblocks.robot.shapes import (
     Box,
     Capsule,
@@ -29,18 +41,6 @@ from rigidblocks.robot.shapes import (
     Polyline,
     Shape,
     Sphere,
-)
-from rigidblocks.robot_description.robot_description import (
-    Actuator,
-    BodyDrag,
-    Coupling,
-    JointProperties,
-    JointTendon,
-    Keyframe,
-    Place,
-    PointSpring,
-    RobotDescription,
-    Weightless,
 )
 from rigidblocks.spatial import planar, spatial
 from rigidblocks.spatial.spatial import Array, Transform

@@ -12,11 +12,11 @@ from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.regular_files import irregular_kind
 from rigidblocks.common.xml_reader import Element, parse_xml
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot_description.external_parsers import expanded_xacro
 from rigidblocks.robot_description.json_file import read_json
 from rigidblocks.robot_description.mjcf import read_mjcf
 from rigidblocks.robot_description.model_from_links import describe_robot, describe_robot_with_loops
-from rigidblocks.robot_description.robot_description import RobotDescription
 from rigidblocks.robot_description.sdf import read_sdf
 from rigidblocks.robot_description.urdf import read_urdf
 

@@ -11,6 +11,11 @@ from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.common.optional_imports import install_command
 from rigidblocks.common.xml_reader import Element
 from rigidblocks.robot.joints import Fixed, Joint, Prismatic, Revolute, SixDoF, Spherical
+from rigidblocks.robot.robot_description import (
+    Actuator,
+    Weightless,
+    unused_name,
+)
 from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
 from rigidblocks.robot_description.mjcf_elements import (
     AT_JOINT,
@@ -31,11 +36,6 @@ from rigidblocks.robot_description.parsed_links import (
     Link,
     ParsedMimicJoint,
     weightless,
-)
-from rigidblocks.robot_description.robot_description import (
-    Actuator,
-    Weightless,
-    unused_name,
 )
 from rigidblocks.robot_description.schema_coverage import MJCF, unread_elements
 from rigidblocks.robot_description.sensor_elements import Names, read_sensors, sensor_names

@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 
 from rigidblocks.robot.material import Material
+from rigidblocks.robot.robot_description import (
+    BodyDrag,
+    JointTendon,
+)
 from rigidblocks.robot.shapes import (
     MOST_VERTICES,
     Box,
@@ -23,10 +27,6 @@ from rigidblocks.robot.shapes import (
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
     ParsedSpring,
-)
-from rigidblocks.robot_description.robot_description import (
-    BodyDrag,
-    JointTendon,
 )
 from rigidblocks.spatial.rigid_motion import (
     quaternion_rotation,

@@ -20,6 +20,19 @@ from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Fixed, LoopJoint, Prismatic, Revolute
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.ray_casting import Obstacle, obstacle_of
+from rigidblocks.robot.robot_description import (
+    Actuator,
+    BodyDrag,
+    Coupling,
+    JointProperties,
+    JointTendon,
+    Keyframe,
+    Place,
+    PointSpring,
+    RobotDescription,
+    Sensor,
+    Weightless,
+)
 from rigidblocks.robot.shapes import Shape
 from rigidblocks.robot.validation import ImmobileError, inertia_defect
 from rigidblocks.robot_description.parsed_links import (
@@ -32,19 +45,6 @@ from rigidblocks.robot_description.parsed_links import (
     ParsedMimicJoint,
     ParsedSensor,
     ParsedSpring,
-)
-from rigidblocks.robot_description.robot_description import (
-    Actuator,
-    BodyDrag,
-    Coupling,
-    JointProperties,
-    JointTendon,
-    Keyframe,
-    Place,
-    PointSpring,
-    RobotDescription,
-    Sensor,
-    Weightless,
 )
 from rigidblocks.robot_description.spanning_tree import spanning_tree, split_bodies
 from rigidblocks.spatial.rigid_motion import SAME

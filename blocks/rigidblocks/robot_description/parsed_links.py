@@ -14,14 +14,14 @@ from rigidblocks.common.xml_reader import Element, Origin, format_error
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.model import STANDARD_GRAVITY
 from rigidblocks.robot.ray_casting import Obstacle
-from rigidblocks.robot.shapes import Plane, Shape
-from rigidblocks.robot_description.robot_description import (
+from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
     JointTendon,
     Sensor,
     Weightless,
 )
+from rigidblocks.robot.shapes import Plane, Shape
 from rigidblocks.spatial.rigid_motion import SAME, rotation
 from rigidblocks.spatial.spatial import (
     STRAIGHT,

@@ -30,6 +30,7 @@ from rigidblocks.robot.joints import (
 )
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.model import STANDARD_GRAVITY
+from rigidblocks.robot.robot_description import unused_name
 from rigidblocks.robot.shapes import Box, Capsule, Cone, Cylinder, Ellipsoid, Shape, Sphere
 from rigidblocks.robot_description.model_from_links import align_parallel_axes
 from rigidblocks.robot_description.parsed_links import (
@@ -42,7 +43,6 @@ from rigidblocks.robot_description.parsed_links import (
     inertia,
     weightless,
 )
-from rigidblocks.robot_description.robot_description import unused_name
 from rigidblocks.robot_description.schema_coverage import (
     SDF,
     SDF_ONCE,

@@ -11,8 +11,8 @@ import numpy as np
 
 from rigidblocks.common.xml_reader import Element, floats, format_error
 from rigidblocks.robot.ray_casting import Obstacle
+from rigidblocks.robot.robot_description import Sampling, Sensor, unused_name
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
-from rigidblocks.robot_description.robot_description import Sampling, Sensor, unused_name
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import Array, Transform, identity
 

@@ -10,8 +10,8 @@ import numpy as np
 
 from rigidblocks.common.format_error import FormatError, file_error
 from rigidblocks.robot.joints import Fixed, Joint, SixDoF
+from rigidblocks.robot.robot_description import unused_name
 from rigidblocks.robot_description.parsed_links import WORLD, Assembly, Connection, Link
-from rigidblocks.robot_description.robot_description import unused_name
 from rigidblocks.spatial.rigid_motion import SAME
 from rigidblocks.spatial.spatial import RigidInertia, Transform
 

@@ -27,6 +27,7 @@ from rigidblocks.common.xml_reader import (
 )
 from rigidblocks.robot.joints import Fixed, Joint, Planar, Prismatic, Revolute, SixDoF, Spherical
 from rigidblocks.robot.joints.holonomic import X, Y, Z
+from rigidblocks.robot.robot_description import Sensor, Weightless, unused_name
 from rigidblocks.robot.shapes import Box, Capsule, Cylinder, Shape, Sphere
 from rigidblocks.robot_description.model_from_links import align_parallel_axes
 from rigidblocks.robot_description.parsed_links import (
@@ -41,7 +42,6 @@ from rigidblocks.robot_description.parsed_links import (
     inertias,
     weightless,
 )
-from rigidblocks.robot_description.robot_description import Sensor, Weightless, unused_name
 from rigidblocks.robot_description.schema_coverage import (
     URDF,
     URDF_ONCE,

@@ -12,9 +12,9 @@ from rigidblocks.common.format_error import FormatError
 from rigidblocks.common.xml_reader import Element, children, nearest, parse_xml
 from rigidblocks.dynamics.forward import crba
 from rigidblocks.robot.configuration import neutral
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot.validation import inertia_defect
 from rigidblocks.robot_description.load import load_model, read_file
-from rigidblocks.robot_description.robot_description import RobotDescription
 from rigidblocks.robot_description.unit_heuristics import suspicious_units
 from rigidblocks.robot_description.urdf import read_connection, read_link, read_quaternions
 from rigidblocks.spatial.spatial import RigidInertia

@@ -17,8 +17,8 @@ forces. The power of these efforts is not equal to the power of the actuators.
 from collections.abc import Iterator, Mapping, Sequence
 
 from rigidblocks.common.xml_reader import Element, floats, format_error, required_attribute
+from rigidblocks.robot.robot_description import Actuator
 from rigidblocks.robot_description.parsed_links import Connection
-from rigidblocks.robot_description.robot_description import Actuator
 
 SIMPLE, DIFFERENTIAL, FOUR_BAR = (
     "SimpleTransmission",

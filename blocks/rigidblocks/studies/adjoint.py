@@ -13,13 +13,13 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.external_functions import address
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common.arrays import Array
+from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library, straight_line_compiler
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import set_default_method
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.tracing.ccode import c_functions
-from rigidblocks.tracing.compiler import PORTABLE_FLAGS, shared_library, straight_line_compiler
 from rigidblocks.tracing.trace import adjoint
 
 _LOOPS = """

@@ -23,10 +23,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
-from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.c_notation import IN_LANES
-from rigidblocks.tracing.ccode import WrittenFunction, c_function, c_text
-from rigidblocks.tracing.compiler import (
+from rigidblocks.common.compiler import (
     PORTABLE_FLAGS,
     CacheError,
     CompilerError,
@@ -35,6 +32,9 @@ from rigidblocks.tracing.compiler import (
     straight_line_compiler,
     version,
 )
+from rigidblocks.spatial.spatial import Array
+from rigidblocks.tracing.c_notation import IN_LANES
+from rigidblocks.tracing.ccode import WrittenFunction, c_function, c_text
 from rigidblocks.tracing.trace import Graph, Shapes, trace
 
 LANES = (2, 4, 8)

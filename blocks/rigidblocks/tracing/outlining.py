@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from rigidblocks.common.compiler import APART
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.c_notation import Assignment, Number, c_comment
-from rigidblocks.tracing.compiler import APART
 
 Owners = tuple[int, ...]
 

@@ -37,11 +37,11 @@ from rigidblocks.library.frames import FrameKinematics
 from rigidblocks.library.plants import FloatingBasePlant, Plant
 from rigidblocks.robot.joints import Fixed
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot.robots import Mechanism
 from rigidblocks.robot.tree import Tree
 from rigidblocks.robot_description.load import load_model, read_file
 from rigidblocks.robot_description.model_from_links import describe_robot
-from rigidblocks.robot_description.robot_description import RobotDescription
 from rigidblocks.robot_description.urdf import read_urdf
 from rigidblocks.spatial.spatial import Array, mcI
 from rigidblocks.view.drawn_robot import (

@@ -13,18 +13,7 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.integrators import RK4
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.block.units import unit_text
-from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
-from rigidblocks.contact.world_plant import PlantOfMembers
-from rigidblocks.cosim.graph.fused_system import FusedSystem
-from rigidblocks.cosim.graph.system import System
-from rigidblocks.kernels.block_digest import fingerprint
-from rigidblocks.kernels.model_header import KERNEL, model_header
-from rigidblocks.kernels.traced_evaluator import TracedEvaluator
-from rigidblocks.library.plants import Plant
-from rigidblocks.robot.model import PlanarModel
-from rigidblocks.robot.tree import Tree
-from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import (
+from rigidblocks.common.compiler import (
     PORTABLE_FLAGS,
     cached_library,
     cross_compiler,
@@ -36,7 +25,18 @@ from rigidblocks.tracing.compiler import (
     run_compiler,
     version,
 )
-from rigidblocks.tracing.slow_operation_log import log_if_slow
+from rigidblocks.common.slow_operation_log import log_if_slow
+from rigidblocks.contact.rigid_contact_plant import RigidContactPlant
+from rigidblocks.contact.world_plant import PlantOfMembers
+from rigidblocks.cosim.graph.fused_system import FusedSystem
+from rigidblocks.cosim.graph.system import System
+from rigidblocks.kernels.block_digest import fingerprint
+from rigidblocks.kernels.model_header import KERNEL, model_header
+from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library.plants import Plant
+from rigidblocks.robot.model import PlanarModel
+from rigidblocks.robot.tree import Tree
+from rigidblocks.tracing.ccode import c_text
 from rigidblocks.view.drawn_robot import ForceOutputs, encode_base64, force_indices
 from rigidblocks.view.robot_page import Page, page_of, plant_of, running_robots, sort_signals
 from rigidblocks.view.visual_geometry import usual_length

@@ -15,6 +15,7 @@ from rigidblocks.common.optional_imports import install_command
 from rigidblocks.common.xml_reader import Element, numbers, parse_xml
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.robot.joints import Joint
+from rigidblocks.robot.robot_description import RobotDescription
 from rigidblocks.robot.shapes import (
     Box,
     Capsule,
@@ -33,7 +34,6 @@ from rigidblocks.robot.shapes import (
 )
 from rigidblocks.robot.tree import Tree
 from rigidblocks.robot_description.load import find_file, read_file
-from rigidblocks.robot_description.robot_description import RobotDescription
 from rigidblocks.spatial.rigid_motion import placement
 from rigidblocks.spatial.spatial import Array, Transform, identity, xlt
 

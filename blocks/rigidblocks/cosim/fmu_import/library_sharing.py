@@ -22,14 +22,14 @@ import numpy as np
 
 from rigidblocks.block.block import Port
 from rigidblocks.block.port import REAL, WHOLE
+from rigidblocks.common.compiler import digest, keep_text, known_text
+from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.cosim.fmu_import.fmu_instance import RunningFmu
 from rigidblocks.cosim.fmu_import.fmu_interface import Unpacked
 from rigidblocks.cosim.fmu_import.model_exchange import running_fmu
 from rigidblocks.cosim.graph.fmu_part import Configuration, Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import digest, keep_text, known_text
-from rigidblocks.tracing.slow_operation_log import log_if_slow
 
 _STEPS = 5  # number of communication steps of a test run
 _TIME_LIMIT = 60.0  # time limit of all tests of an FMU [s]

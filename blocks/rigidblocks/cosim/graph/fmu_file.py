@@ -11,10 +11,7 @@ from typing import IO, Any
 import fmpy
 from lxml import etree
 
-from rigidblocks.common.doc_links import add_doc_link
-from rigidblocks.common.regular_files import check_regular_file
-from rigidblocks.cosim.graph.fmi1_description import complete_description
-from rigidblocks.tracing.compiler import (
+from rigidblocks.common.compiler import (
     OPTIMIZATION,
     CompilerError,
     cached_library,
@@ -23,6 +20,9 @@ from rigidblocks.tracing.compiler import (
     run_compiler,
     version,
 )
+from rigidblocks.common.doc_links import add_doc_link
+from rigidblocks.common.regular_files import check_regular_file
+from rigidblocks.cosim.graph.fmi1_description import complete_description
 
 # limits of an archive, which are checked before unpacking
 MOST_FILES = 20_000

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.units import Conversion
+from rigidblocks.common.compiler import CacheError, CompilerError, shared_library
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.ccode import c_text
-from rigidblocks.tracing.compiler import CacheError, CompilerError, shared_library
 
 BLOCK, FMI2, FMI3, HOSTED, FMI1 = range(5)
 SET, STEP, GET, ENTER_EVENT_MODE, SET_DISCRETE, UPDATE, ENTER_STEP_MODE = range(7)

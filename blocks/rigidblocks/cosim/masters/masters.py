@@ -18,6 +18,7 @@ import numpy as np
 
 from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs, mean_inputs
 from rigidblocks.block.stepper import time_tolerance
+from rigidblocks.common.compiler import CacheError, CompilerError
 from rigidblocks.cosim.masters.c_loop_tables import DONE, FAILED, HOSTED, STEP, Loop
 from rigidblocks.cosim.masters.dependency_graph import Bond, InterfaceJacobian, Links, equations_of
 from rigidblocks.cosim.masters.network import Instances, Network, OneMemory
@@ -25,7 +26,6 @@ from rigidblocks.cosim.masters.real_time_pacing import StepTiming
 from rigidblocks.cosim.masters.run_plan import Coupling, Plan
 from rigidblocks.cosim.results.recording import Hold, Recording, check_finite
 from rigidblocks.spatial.spatial import Array
-from rigidblocks.tracing.compiler import CacheError, CompilerError
 
 LOOK = 0.05  # time between two checks of the progress bar and of Ctrl-C [s]
 LOG = logging.getLogger("rigidblocks")

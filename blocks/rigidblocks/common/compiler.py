@@ -31,7 +31,7 @@ from typing import NamedTuple
 from platformdirs import user_cache_path
 
 from rigidblocks.common.optional_imports import install_command
-from rigidblocks.tracing.slow_operation_log import log_if_slow
+from rigidblocks.common.slow_operation_log import log_if_slow
 
 _DIGITS = 32  # length of a key and of a digest
 _SUFFIX, _UNFINISHED = ".so", ".part"
