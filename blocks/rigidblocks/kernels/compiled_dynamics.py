@@ -311,10 +311,10 @@ def derivatives(
 
     "closed_loop_dynamics" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau for
     accelerations that satisfy the loop constraints, without stabilization. If the constraints are
-    independent, the derivatives are valid for all changes of q and qd. If some constraints are
-    dependent, the function omits them, and the derivatives are valid only for changes that satisfy
-    the loop constraints. In singular configurations the derivatives do not exist; the function
-    returns the derivatives for the independent constraints.
+    independent, the derivatives are valid for all changes of q and qd. The function omits dependent
+    constraints; the derivatives are then valid only for changes that satisfy all constraints. In
+    singular configurations, the exact derivatives do not exist, and the function returns the
+    derivatives for the independent constraints.
 
     The compiled function uses the `equivalent` model and loops over the bodies. The compile time is
     one or two seconds for any number of bodies. Passes over the bodies compute the columns of the
@@ -382,9 +382,9 @@ def second_derivatives(
 ) -> CompiledFunction | CompiledBatch:
     """Return a compiled function for first and second derivatives of inverse or forward dynamics.
 
-    "rnea" takes (q, qd, qdd). It returns the results of `derivatives`, tau, dtau_dq, dtau_dqd and
-    dtau_dqdd, and then four tensors (nv, nv, nv). Element [i, j, k] is a second derivative of
-    tau_i. Here "by q_k" means "with respect to q_k":
+    "rnea" takes (q, qd, qdd). It returns tau, dtau_dq, dtau_dqd and dtau_dqdd, as `derivatives`,
+    and then four tensors (nv, nv, nv). Element [i, j, k] is a second derivative of tau_i, where "by
+    q_k" means "with respect to q_k":
 
         ddtau_dq_dq    dtau_dq[i, j] by q_k          ddtau_dq_dqd    dtau_dq[i, j] by qd_k
         ddtau_dq_dqdd  dtau_dq[i, j] by qdd_k, which is dH_ik/dq_j
@@ -393,12 +393,12 @@ def second_derivatives(
     "aba" takes (q, qd, tau) and returns the corresponding derivatives of qdd, with tau instead of
     qdd. ddqdd_dq_dtau is dH^-1_ik/dq_j.
 
-    Derivatives with respect to q are taken along the velocity variables, q (+) dq at dq = 0. The
+    Derivatives with respect to q are taken along the velocity variables, q (+) dq at dq = 0. A
     second derivative is therefore the derivative of the first derivative along the motion of
-    variable k. The second derivative is symmetric for variables of different joints, and for
-    variables of one joint if their motions commute. For a spherical joint, [i, j, k] - [i, k, j] of
-    ddtau_dq_dq is the derivative of tau_i with respect to q along S_k x S_j. The mean of the two
-    elements is the Hessian along motions with a constant velocity (exponential coordinates).
+    variable k. It is symmetric in j and k, except for variables of one joint whose motions do not
+    commute. For a spherical joint, the difference [i, j, k] - [i, k, j] of ddtau_dq_dq is the
+    derivative of tau_i along the motion S_k x S_j. The mean of these two elements is the Hessian
+    along motions with a constant velocity (exponential coordinates).
 
     The method extends `derivatives` by the derivatives of the force columns with respect to each
     variable. It uses passes over the bodies and products along the paths of the tree (Singh,

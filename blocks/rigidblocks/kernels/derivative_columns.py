@@ -5,9 +5,9 @@ multiplies the columns along the paths of the velocity variables in the tree. C 
 paths (`structure_header`).
 
 All quantities are in base coordinates. I^c and B^c are the sums of the inertia I and of the
-velocity-product matrix B (`coriolis`) over the bodies of a subtree. A change of variable j changes
-the velocities of the bodies that j supports by dv, and their accelerations by da + dv x v. w and dw
-are the angular components of v and dv, vO and dvO the linear components.
+velocity-product matrix B (`coriolis`) over the bodies of a subtree. If variable j changes, the
+velocity v of each body that j supports changes by dv, and its acceleration by da + dv x v. w and dw
+are the angular components of v and dv. vO and dvO are the linear components.
 
 Source: Carpentier and Mansard 2018; Singh, Russell and Wensing 2022.
 """
@@ -473,14 +473,15 @@ def _second_derivative_terms(
 ) -> Results:
     """Return the terms Z / 2, M and N of second derivatives, with one column per joint variable.
 
-        dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)        for q
-        dI = 0,                 dB = B(I, S)                          for qd
+        dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
 
-    A change of a joint variable changes the composite inertia I and the velocity-product matrix B
-    of the subtree by dI and dB. M contains [dB dI] for q, and N contains dB for qd. Z is the matrix
-    in B(I, dv)^T S = Z dw + dvO x l, with I S = [n; l]. B(I, v) is the velocity-product matrix
-    (`coriolis`) of the inertia I at the velocity v. dv = [dw; dvO] is the velocity change due to a
-    change of q (Singh, Russell and Wensing 2022).
+    I is the composite inertia, and B the velocity-product matrix of the subtree. B(I, v) is the
+    velocity-product matrix (`coriolis`) of the inertia I at the velocity v. A change of q changes
+    the velocity by dv = [dw; dvO] (Singh, Russell and Wensing 2022).
+
+    - M is [dB dI], the change of [B I] due to a change of q.
+    - N is B(I, S), the change of B due to a change of qd.
+    - Z is the matrix in B(I, dv)^T S = Z dw + dvO x l, where l is the linear part of I S.
 
     B1 (3, 3) and the linear momentum P (3,) define B. X contains the columns [2 dw; da], and V the
     columns dvO for q. S of the joint must be constant.
@@ -493,10 +494,10 @@ def _second_derivative_terms(
 
 
 def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
-    """Return the matrix Z (3, 3) in B(I, dv)^T S = Z dw + dvO x l, the angular part.
+    """Return the matrix Z (3, 3) in Z dw + dvO x l, the angular part of B(I, dv)^T S.
 
-    B(I, dv) is the velocity-product matrix (`coriolis`) of the inertia I at the velocity dv = [dw;
-    dvO]. l is the linear part of the momentum I S.
+    B(I, dv) is the velocity-product matrix (`coriolis`) of the inertia I at the velocity dv, which
+    has the components dw and dvO. l is the linear part of the momentum I S.
     """
     w, sO = S[:3], S[3:]
     one = np.eye(3)

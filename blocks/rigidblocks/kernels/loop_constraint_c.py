@@ -356,9 +356,9 @@ def _end_cross_derivative(
     """Return the negative derivatives (6, 6) of the end forces with respect to the end poses.
 
     The keys are the pairs (end of the force, end of the pose). P contains the derivatives for two
-    different ends (`_pose_derivatives`), and `forces_on_ends` the forces. The derivatives for equal
-    ends follow from these, because an equal displacement xi of all ends changes every force f by xi
-    x* f. They exclude the rotation of the force with its own end.
+    different ends (`_pose_derivatives`). The other derivatives follow from P, because a common
+    displacement xi of all ends changes each force f by xi x* f. The rotation of a force with its
+    own end is not included.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}

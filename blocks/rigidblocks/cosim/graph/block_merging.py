@@ -415,8 +415,8 @@ def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
     sampled blocks of a loop are always merged (`merge_synchronous_blocks`).
 
     Raises:
-        ValueError: `transparent` is True, but `form` is "fused" or no two continuous blocks are
-            connected; or `form` is "fused", and an algebraic loop cannot be solved.
+        ValueError: `transparent` is True, and no two continuous blocks are connected or `form` is
+            "fused". An algebraic loop cannot be solved (only if `form` is "fused").
     """
     if transparent:
         if form == "fused":
