@@ -15,7 +15,7 @@ from rigidblocks.tracing import outlining as pieces
 from rigidblocks.tracing import outlining as repeats
 from rigidblocks.tracing.ccode import c_function, c_functions
 from rigidblocks.tracing.compiled_functions import compile_function, compiled_form
-from rigidblocks.tracing.outlining import stretches
+from rigidblocks.tracing.outlining import repeated_ranges
 from rigidblocks.tracing.trace import trace
 
 N = 9  # number of inputs of a random function
@@ -32,7 +32,7 @@ def planted(rng):
 @pytest.mark.parametrize("seed", range(5))
 def test_code_ranges_cover_all_statements_and_repeated_ranges_have_identical_code(seed):
     form = planted(np.random.default_rng(seed))
-    found = stretches(form)
+    found = repeated_ranges(form)
     assert [one.start for one in found] == [0, *(one.stop for one in found[:-1])]
     assert found[-1].stop == len(form)
     kinds = defaultdict(set)
@@ -47,7 +47,7 @@ def test_repeated_sequences_of_statements_in_generated_code_are_found():
     pattern = rng.integers(0, 50, 200)
     rest = [1000 + 10 * k + np.arange(k) for k in range(8)]  # values without repetition
     form = np.concatenate([one for part in rest for one in (part, pattern)])
-    found = [one for one in stretches(form) if one.kind >= 0]
+    found = [one for one in repeated_ranges(form) if one.kind >= 0]
     assert len(found) == 8
     assert {tuple(form[one.start : one.stop]) for one in found} == {tuple(pattern)}
 

@@ -54,7 +54,7 @@ from rigidblocks.block.adaptive_methods import (
 from rigidblocks.block.evaluators import Evaluator, finite_difference_jacobian, state_jacobian
 from rigidblocks.block.integrators import RK4, Integrator, implicit_stages, weighted_sum
 from rigidblocks.block.memory_layout import assign
-from rigidblocks.block.radau import INITIAL_CHANGE, Begin, Stages, newton_tolerance
+from rigidblocks.block.radau import INITIAL_CHANGE, CollocationStart, Stages, newton_tolerance
 from rigidblocks.block.switching_functions import EventApproach, SwitchingValues
 from rigidblocks.spatial.linear_algebra import linear_solver
 from rigidblocks.spatial.spatial import Array
@@ -325,7 +325,7 @@ class TrialStepper:
             return state_jacobian(rates, t, x, rates(t, x), self.nominal)
 
         stages.spent = 0.0
-        error, y = stages.attempt(Begin(start.t, h, start.x, start.f), rates, jacobian)
+        error, y = stages.attempt(CollocationStart(start.t, h, start.x, start.f), rates, jacobian)
         self.add_cost(s, stages.spent)
         return self._project_trial(start, t_end, error, y)
 

@@ -44,7 +44,7 @@ def newton_tolerance(rtol: float) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Begin:
+class CollocationStart:
     """Data at the start of a collocation step.
 
     Attributes:
@@ -79,8 +79,7 @@ class Stages:
         factored: Step size of the stored matrix factors [s].
         last: Stages of the previous step (s, n).
         last_length: Size of the previous step [s]; 0 for the first step.
-        rest: Ratio of the remaining stage error, as a bound, to the norm of the last Newton
-            increment.
+        rest: Bound of the remaining stage error, divided by the norm of the last Newton increment.
         rate: Contraction rate of Newton's method.
         contraction: Contraction rate of the first two iterations, where rounding errors are small.
     """
@@ -108,11 +107,13 @@ class Stages:
         self.last_length, self.rest, self.rate, self.tries = 0.0, 1.0, 0.0, 0
         self.contraction = 0.0
 
-    def attempt(self, at: Begin, rates: Rates, jacobian: Jacobian) -> tuple[float, Array]:
+    def attempt(
+        self, start: CollocationStart, rates: Rates, jacobian: Jacobian
+    ) -> tuple[float, Array]:
         """Take a trial step, and estimate its error.
 
         Args:
-            at: Start of the step.
+            start: Start of the step.
             rates: Function (t, x) that returns the state derivatives (n,).
             jacobian: Function (t, x) that returns the Jacobian df/dx (n, n).
 
@@ -120,18 +121,18 @@ class Stages:
             Error, divided by the tolerance, and states at the end of the step (n,). If Newton's
             method does not converge, the error is 16, which halves the step size.
         """
-        if at.h > MAX_EXTRAPOLATION * self.last_length:
+        if start.h > MAX_EXTRAPOLATION * self.last_length:
             self.last_length, self.rest = 0.0, 1.0
         while True:
             if self.J is None:
-                self._evaluate_jacobian(at, jacobian)
-            if self._solve_stages(at, rates):
+                self._evaluate_jacobian(start, jacobian)
+            if self._solve_stages(start, rates):
                 break
             self.J = None
             if self.is_fresh:
-                return 16.0, at.x
-        y = at.x + self.z[-1]
-        error = self._error(at, y)
+                return 16.0, start.x
+        y = start.x + self.z[-1]
+        error = self._error(start, y)
         if error > 1.0 and not self.is_fresh:
             self.J = None
         return error, y
@@ -155,16 +156,16 @@ class Stages:
             length = round_to_nine_bits(MAX_CONTRACTION * h / self.contraction)
         return h if self.J is not None and h <= length < 1.2 * h else length
 
-    def _solve_stages(self, at: Begin, rates: Rates) -> bool:
-        """Compute the stages of a step from `at`; return True if Newton's method converges."""
-        self._factorize(at.h)
-        self.z, before = np.array([self._predict(c, at) for c in self.c]), 0.0
+    def _solve_stages(self, start: CollocationStart, rates: Rates) -> bool:
+        """Compute the stages of a step from `start`; return True if Newton's method converges."""
+        self._factorize(start.h)
+        self.z, before = np.array([self._predict(c, start) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
         self.rate = self.contraction = 0.0
         for self.tries in range(1, MAX_ITERATIONS + 1):
             self.spent += self.costs.newton
-            dz = self._newton_step(at, rates)
-            distance = max(self.error_norm(one, at.x, at.x) for one in dz)
+            dz = self._newton_step(start, rates)
+            distance = max(self.error_norm(one, start.x, start.x) for one in dz)
             self.z = self.z + dz
             if not distance < np.inf:
                 return False
@@ -213,34 +214,34 @@ class Stages:
             for root in pairs
         ]
 
-    def _evaluate_jacobian(self, at: Begin, jacobian: Jacobian) -> None:
+    def _evaluate_jacobian(self, start: CollocationStart, jacobian: Jacobian) -> None:
         """Evaluate the Jacobian at the predicted states at JACOBIAN_FRACTION of the step.
 
         Most stages are nearer to these states than to the start of the step. Newton's method
         therefore needs fewer iterations than with the Jacobian at the start.
         """
         place = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
-        x = self._predict(place, at) + at.x
+        x = self._predict(place, start) + start.x
         self.spent += self.costs.jacobian
-        self.J = jacobian(at.t + place * at.h, x)
+        self.J = jacobian(start.t + place * start.h, x)
         self.is_fresh, self.factored = True, 0.0
 
-    def _predict(self, place: float, at: Begin) -> Array:
+    def _predict(self, place: float, start: CollocationStart) -> Array:
         """Predict the states within a new step from the Lagrange polynomial of the previous step.
 
         Args:
             place: Fraction of the new step.
-            at: Start of the new step.
+            start: Start of the new step.
 
         Returns:
             Predicted change of the states (n,) since the start of the new step; 0 if no previous
             step is stored.
         """
         if self.last_length == 0.0:
-            return np.zeros(len(at.x))
+            return np.zeros(len(start.x))
         places = np.concatenate([[0.0], self.c])
         z: Array = -self.last[-1]
-        where = 1.0 + place * at.h / self.last_length
+        where = 1.0 + place * start.h / self.last_length
         for j in range(1, len(places)):
             weight = 1.0
             for k, other in enumerate(places):
@@ -248,26 +249,28 @@ class Stages:
             z = z + weight * self.last[j - 1]
         return z
 
-    def _newton_step(self, at: Begin, rates: Rates) -> Array:
-        """Return the Newton increments (s, n) of all stages of the step that begins at `at`."""
-        f = [rates(at.t + c * at.h, at.x + z) for c, z in zip(self.c, self.z, strict=True)]
-        missing = [at.h * _weighted_sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)]
+    def _newton_step(self, start: CollocationStart, rates: Rates) -> Array:
+        """Return the Newton increments (s, n) of all stages of the step that begins at `start`."""
+        f = [rates(start.t + c * start.h, start.x + z) for c, z in zip(self.c, self.z, strict=True)]
+        missing = [
+            start.h * _weighted_sum(row, f) - z for row, z in zip(self.a, self.z, strict=True)
+        ]
         w = [_weighted_sum(row, missing) for row in self.data.to_modal]
         w[0] = self.real(w[0])
         for k, pair in enumerate(self.pairs):
             w[1 + 2 * k : 3 + 2 * k] = pair.solve(*w[1 + 2 * k : 3 + 2 * k])
         return np.array([_weighted_sum(row, w) for row in self.data.from_modal])
 
-    def _error(self, at: Begin, y: Array) -> float:
-        """Return the error estimate of a step from `at` to the states y (n,), over the tolerance.
+    def _error(self, start: CollocationStart, y: Array) -> float:
+        """Return the error of a step from `start` to the states y (n,), divided by the tolerance.
 
-        The estimate is the difference to a method of order 5, multiplied by the filter (1 - h root
-        J)^-1 with the real eigenvalue `root` of the method. This filter removes modes that decay
-        fast. The function applies the filter only once: a second application would also remove fast
-        oscillations from the estimate, for example of a stiff contact.
+        The error estimate is the difference to a method of order 5. The filter (1 - h root J)^-1,
+        with the real eigenvalue `root` of the method, removes fast decaying modes from it. A second
+        application of the filter would also remove fast oscillations, for example of a stiff
+        contact.
         """
-        e = at.h * self.data.roots[0].real * at.f + _weighted_sum(self.data.error, self.z)
-        return self.error_norm(self.real(e), at.x, y)
+        e = start.h * self.data.roots[0].real * start.f + _weighted_sum(self.data.error, self.z)
+        return self.error_norm(self.real(e), start.x, y)
 
 
 class _ComplexFactors:
@@ -307,10 +310,10 @@ class _ComplexFactors:
             self._subtract_column(a, b, j, slice(0, j))
         return a, b
 
-    def _subtract_column(self, a: Array, b: Array, j: int, at: slice) -> None:
-        """Subtract matrix column j times (a_j + i b_j) from the elements `at` of a + i b."""
-        re, im = self.re[at, j], self.im[at, j]
-        a[at], b[at] = a[at] - (re * a[j] - im * b[j]), b[at] - (re * b[j] + im * a[j])
+    def _subtract_column(self, a: Array, b: Array, j: int, rows: slice) -> None:
+        """Subtract matrix column j times (a_j + i b_j) from the elements `rows` of a + i b."""
+        re, im = self.re[rows, j], self.im[rows, j]
+        a[rows], b[rows] = a[rows] - (re * a[j] - im * b[j]), b[rows] - (re * b[j] + im * a[j])
 
 
 def _weighted_sum(weights: Iterable[float], values: Iterable[Array]) -> Array:

@@ -143,7 +143,9 @@ def folder_refusal(folder: Path) -> str | None:
     if not stat.S_ISDIR(found.st_mode):
         return "is not a folder"
     runs_no_code = hasattr(os, "ST_NOEXEC") and os.statvfs(folder).f_flag & os.ST_NOEXEC
-    return _distrust(found) or ("does not run code (mounted noexec)" if runs_no_code else None)
+    return _reason_to_distrust(found) or (
+        "does not run code (mounted noexec)" if runs_no_code else None
+    )
 
 
 class Entry(NamedTuple):
@@ -243,7 +245,7 @@ def _damage(path: Path) -> str | None:
         found = path.lstat()
         if not stat.S_ISREG(found.st_mode):
             return "is not a regular file"
-        if distrust := _distrust(found):
+        if distrust := _reason_to_distrust(found):
             return distrust
         whole = digest(path.read_bytes()) == path.stem.rpartition("-")[2]
     except OSError as error:
@@ -283,7 +285,7 @@ def _remove_old(folder: Path) -> None:
                 path.unlink()
 
 
-def _distrust(found: os.stat_result) -> str | None:
+def _reason_to_distrust(found: os.stat_result) -> str | None:
     """Return a reason if users other than the current user may have written a file, else None.
 
     `found` is the status of the file. On systems without file owners, the result is None.

@@ -40,7 +40,7 @@ class TreeTables:
     """
 
     model: Model
-    freedoms: JointProperties
+    joint_properties: JointProperties
 
     @cached_property
     def free(self) -> tuple[bool, ...]:
@@ -147,7 +147,7 @@ class TreeTables:
         A stop has an infinite maximum force. Dry friction of a joint is an additional element with
         infinite limits, whose maximum force is the friction force.
         """
-        n, found = self.freedoms, []
+        n, found = self.joint_properties, []
         for d, (k, j) in enumerate(self.dofs):
             i = self.links[k]
             at = self.model.q_slices[i].start + j - self.model.v_slices[i].start
@@ -219,7 +219,7 @@ class TreeTables:
         yield table("int", "RB_DOF_COUNT", [*(n for _, n in self.spans), 0])
         yield table("double", "RB_DOF_COLUMN", [*self._columns(), np.zeros(6)])
         for name in ("armature", "damping", "stiffness", "rest"):
-            values = getattr(self.freedoms, name)
+            values = getattr(self.joint_properties, name)
             column = [*(float(values[j]) for _, j in self.dofs), 0.0]
             yield table("double", f"RB_DOF_{name.upper()}", column)
 

@@ -185,7 +185,7 @@ class RigidContactPlant(WrittenBlock):
             raise ValueError(
                 f"moving_tolerance must be above 0 and below 1, but is {self.moving_tolerance!r}"
             )
-        check_joint_properties(self.model, self._trees.freedoms)
+        check_joint_properties(self.model, self._trees.joint_properties)
         check_free_inertias(self.model)
         exclusions = check_exclusions(self.model, self.collision_exclusions)
         object.__setattr__(self, "collision_exclusions", exclusions)

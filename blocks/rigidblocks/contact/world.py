@@ -51,7 +51,7 @@ class WorldPart:
     """
 
     model: Model
-    freedoms: JointProperties
+    joint_properties: JointProperties
     q0: Array
     qd0: Array
     single: bool
@@ -92,7 +92,7 @@ def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDes
     of the members.
     """
     first = [0, *accumulate(part.model.nb for part in parts.values())]
-    columns = zip(*(vars(part.freedoms).values() for part in parts.values()), strict=True)
+    columns = zip(*(vars(part.joint_properties).values() for part in parts.values()), strict=True)
     couplings, springs = list[Coupling](), list[PointSpring]()
     weightless, tendons, drags = list[Weightless](), list[JointTendon](), list[BodyDrag]()
     for n, (name, part) in zip(first, parts.items(), strict=False):

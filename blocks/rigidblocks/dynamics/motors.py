@@ -743,10 +743,9 @@ def _affine(constant: Any, position: Any, velocity: Any, rotor: RotorMotion) -> 
 def _electrical_nominals(R: Any, voltage_max: Any, loop: CurrentLoop | None) -> tuple[float, float]:
     """Return the nominal current [A] and the nominal voltage [V] of a motor.
 
-    The nominal voltage is the voltage limit. The nominal current is the current limit or the stall
-    current at the voltage limit, whichever is smaller. R is the resistance [ohm]. Without limits,
-    the values are 1 V and 1 A. Values below 1 are replaced by 1, so they do not tighten the
-    tolerances of adaptive steps.
+    The nominal voltage is the voltage limit. The nominal current is the smaller of the current
+    limit and the stall current at the voltage limit, with the resistance R [ohm]. Both values are
+    at least 1, because smaller values would tighten the tolerances of adaptive steps.
     """
     volts = 1.0 if voltage_max is None else float(voltage_max)
     limits = [] if voltage_max is None else [volts / float(R)]

@@ -234,9 +234,10 @@ def assemble_handles(
 
 
 def _connection(joint: HandleJoint, size: int) -> Array:
-    """Return the matrix (size, 6 - n) from the multipliers of a joint to the handle forces.
+    """Return the matrix (size, 6 - n) that maps the multipliers of a joint to the handle forces.
 
-    `size` is the number of force components of all handles.
+    `size` is the number of force components of all handles, and n the number of degrees of freedom
+    of the joint.
     """
     n, columns = joint.T.shape
     P = np.zeros((size, columns))

@@ -687,11 +687,12 @@ def _loop_opening(loop: LoopJoint, X0: list[Any], v: list[Any]) -> tuple[Array, 
 def _conjugate_directions(A: Array, tolerance: Any) -> tuple[Array, Any]:
     """Return conjugate directions of a symmetric matrix A (n, n), and the rank of A.
 
-    D^T A D is the identity, except for zero columns of D. The direction d with the largest d^T A d
-    comes first. Directions with d^T A d below `tolerance` times the first value are zero.
+    The method is Gram-Schmidt in the metric A. It starts with the unit vector d that has the
+    largest d^T A d, and drops directions with d^T A d below `tolerance` times this value.
 
     Returns:
-        Directions as the columns of D (n, n), and number of nonzero columns.
+        The directions as columns of D (n, n), zero if dropped, and the number of nonzero columns.
+        D^T A D has ones for the nonzero columns on the diagonal, and zeros elsewhere.
     """
     n = len(A)
     limit = tolerance * reduce(maximum, np.diagonal(A))

@@ -20,7 +20,7 @@ from rigidblocks.library.signals import (
     shape_tuple,
     signal_shape,
 )
-from rigidblocks.spatial.piecewise_lookup import count_at_most, entry, held_place
+from rigidblocks.spatial.piecewise_lookup import count_at_most, entry, index_with_events
 from rigidblocks.spatial.scalar import (
     clip,
     clip_with_events,
@@ -595,6 +595,6 @@ class LookupTable(Block):
             x[1:-1],
         )
         k = count_at_most(inner, u) if len(inner) else 0.0
-        k = held_place(k, inner, u)
+        k = index_with_events(k, inner, u)
         begin = entry(x, k)
         return k, (u - begin) / (entry(x, k + 1.0) - begin)

@@ -285,7 +285,10 @@ _DOMAINS = ("", "ai.onnx")
 
 
 def _integer_values(onnx: Any, model: Any) -> set[str]:
-    """Return the names of the values of integer types, if the network contains Div."""
+    """Return the names of the integer values if the network contains Div, else an empty set.
+
+    Only the operator Div depends on the type of its operands.
+    """
     kinds = onnx.TensorProto
     integers = {kinds.INT8, kinds.INT16, kinds.INT32, kinds.INT64}
     integers |= {kinds.UINT8, kinds.UINT16, kinds.UINT32, kinds.UINT64}

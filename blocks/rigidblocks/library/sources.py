@@ -16,9 +16,9 @@ from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.spatial.piecewise_lookup import (
     ROUNDING,
     count_at_most,
+    count_with_events,
     entry,
-    held_count,
-    held_place,
+    index_with_events,
     rounded_up,
     time_past_event,
 )
@@ -82,7 +82,7 @@ class RepeatingSequence(Block):
         dust = 1e-9 * period + ROUNDING * np.abs(t)
         begun = 1.0 + np.floor((t + dust) / period)
         late = time_past_event(t)
-        begun = held_count(begun, late, period * (begun - 1.0), period * begun)
+        begun = count_with_events(begun, late, period * (begun - 1.0), period * begun)
         phase = t - period * (begun - 1.0)
         late = late - period * (begun - 1.0)
         slopes = (p.table[1:] - p.table[:-1]) / np.diff(times)[:, None]
@@ -228,7 +228,7 @@ class Pulse(Block):
             elapsed, late = maximum(t - p.begin, 0.0), maximum(time_past_event(t) - p.begin, 0.0)
             dust = 1e-9 * p.period + ROUNDING * np.abs(t)
             begun = 1.0 + np.floor((elapsed + dust) / p.period)
-            begun = held_count(begun, late, p.period * (begun - 1.0), p.period * begun)
+            begun = count_with_events(begun, late, p.period * (begun - 1.0), p.period * begun)
             end = end + p.period * (begun - 1.0)
         return {"y": _switch_values(p.begin, t, low, _switch_values(end, t, high, low))}
 
@@ -292,7 +292,7 @@ class Waypoints(Block):
     def output(self, t: Any) -> Values:
         times, last = self.t, len(self.t) - 1
         # a point counts as reached within rounding errors of its time
-        k = held_place(count_at_most(times, rounded_up(t)), times, time_past_event(t))
+        k = index_with_events(count_at_most(times, rounded_up(t)), times, time_past_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         s = t - entry(times, row)
         moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)
@@ -617,7 +617,7 @@ class Playback(Block):
     def output(self, t: Any) -> Values:
         times, last = self.table[:, 0], len(self.table) - 1
         # a row counts as reached within rounding errors of its time
-        k = held_place(count_at_most(times, rounded_up(t)), times, time_past_event(t))
+        k = index_with_events(count_at_most(times, rounded_up(t)), times, time_past_event(t))
         row = clip(k - 1.0, 0.0, last - 1.0)
         begin, end = entry(times, row), entry(times, row + 1.0)
         moves = select(k >= 1.0, select(k <= last, 1.0, 0.0), 0.0)

@@ -706,10 +706,9 @@ def stewart_platform(
 def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Array, Array]:
     """Return the feet (6, 3) [m] and the upper ends (6, 3) [m] of six legs.
 
-    The feet are on a circle with `foot_radius` [m], and the upper ends on a circle with
-    `end_radius` [m]. Both circles have three pairs of points. The feet of a pair are at the angles
-    `spread` [rad] on both sides of a spoke. The spokes of the upper ends are halfway between the
-    spokes of the feet.
+    The feet are on a circle with `foot_radius` [m], in three pairs at the angles 0, 120 and 240
+    degrees. The feet of a pair are at +-`spread` [rad] from this angle. The upper ends are on a
+    circle with `end_radius` [m], in pairs halfway between the pairs of feet.
     """
     turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
     feet = _circle(foot_radius, turns + np.tile([-spread, spread], 3))

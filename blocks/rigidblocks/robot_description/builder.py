@@ -58,7 +58,7 @@ class RobotBuilder(AttributeHints):
         self._links: dict[str, Link] = {}
         self._joints: dict[str, Connection] = {}
         self._frames: dict[str, tuple[str, str, Transform]] = {}
-        self._followings: list[ParsedMimicJoint] = []
+        self._mimic_joints: list[ParsedMimicJoint] = []
 
     def __repr__(self) -> str:
         return f"<RobotBuilder '{self.name}': {len(self._links)} links, {len(self._joints)} joints>"
@@ -176,7 +176,7 @@ class RobotBuilder(AttributeHints):
             ratio: The ratio of the joint velocities.
             offset: The position of the coupled joint at q_source = 0 [rad or m].
         """
-        self._followings.append(ParsedMimicJoint(0, joint, source, ratio, offset))
+        self._mimic_joints.append(ParsedMimicJoint(0, joint, source, ratio, offset))
 
     def merge(self, body: str, q: ArrayLike | None = None) -> None:
         """Fix the joint of a body and merge the body with its parent.
@@ -201,7 +201,7 @@ class RobotBuilder(AttributeHints):
         self._joints = {n: c for n, c in self._joints.items() if c.child not in gone}
         self._frames = {n: f for n, f in self._frames.items() if f[1] not in gone}
         kept = self._joints.keys()
-        self._followings = [f for f in self._followings if {f.joint, f.source} <= kept]
+        self._mimic_joints = [f for f in self._mimic_joints if {f.joint, f.source} <= kept]
 
     def description(self) -> RobotDescription:
         """Return the description of the robot: model, frames, limits and couplings.
@@ -221,8 +221,8 @@ class RobotBuilder(AttributeHints):
                 Path(f"robot '{self.name}'"),
                 self.name,
                 list(self._links.values()),
-                [_outward(c, reached) for c in self._joints.values()],
-                self._followings,
+                [_orient_outward(c, reached) for c in self._joints.values()],
+                self._mimic_joints,
                 list(self._frames.values()),
                 gravity=self._gravity.tolist(),
                 loops=True,
@@ -269,7 +269,7 @@ class RobotBuilder(AttributeHints):
         return depth
 
 
-def _outward(c: Connection, depth: dict[str, int]) -> Connection:
+def _orient_outward(c: Connection, depth: dict[str, int]) -> Connection:
     """Return the joint c; reverse it if its child is nearer to the base than its parent.
 
     `depth` contains the number of joints between the base and each body.

@@ -630,7 +630,7 @@ def _weightless(node: Node, model: Model | PlanarModel) -> Weightless:
 
 def _tendon(node: Node, model: Model | PlanarModel) -> JointTendon:
     node.check_keys(set(JointTendon._fields))
-    joints = tuple(_single(item, model) for item in node["joints"])
+    joints = tuple(_single_dof_joint(item, model) for item in node["joints"])
     if not joints:
         raise node["joints"].error("must list one or more joints")
     lower, upper = (item.value if item.value is None else item.number() for item in node["limits"])
@@ -683,7 +683,7 @@ def _pair(node: Node, nb: int) -> tuple[int, int]:
 
 def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
     node.check_keys(set(Coupling._fields))
-    joint, source = (_single(node[key], model) for key in ("joint", "source"))
+    joint, source = (_single_dof_joint(node[key], model) for key in ("joint", "source"))
     curve = tuple(item.number() for item in node.items("curve"))
     return Coupling(joint, source, node["ratio"].number(), node["offset"].number(), curve)
 
@@ -724,7 +724,7 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
             values[key] = tuple(given.array(3).tolist())
     if (given := node.get("feedforward")) is not None:
         values["feedforward"] = given.value is True
-    joint = _single(node["joint"], model)
+    joint = _single_dof_joint(node["joint"], model)
     values["others"] = tuple(_other_joint(item, model, joint) for item in node.items("others"))
     return Actuator(node["name"].text(), joint, node["gear"].number(), **values)
 
@@ -735,13 +735,13 @@ def _other_joint(node: Node, model: Model | PlanarModel, joint: int) -> tuple[in
     `joint` is the first joint of the actuator, which must be a different joint.
     """
     index, weight = node
-    other = _single(index, model)
+    other = _single_dof_joint(index, model)
     if other == joint:
         raise index.error(f"is {other}, which is also the first joint of the actuator")
     return other, weight.number()
 
 
-def _single(node: Node, model: Model | PlanarModel) -> int:
+def _single_dof_joint(node: Node, model: Model | PlanarModel) -> int:
     """Return the joint index in a node; the joint must have one degree of freedom."""
     number = node.integer()
     if not 0 <= number < model.nb or model.joint[number].nv != 1:

@@ -85,7 +85,7 @@ def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
         _name(m.names, 0) or path.stem,
         reader.links,
         reader.connections,
-        reader.followings(),
+        reader.mimic_joints(),
         gravity=[0.0, 0.0, 0.0] if "gravity" in m.disabled else m.opt.gravity.tolist(),
         loops=True,
         strict=strict,
@@ -674,7 +674,7 @@ class _Reader:
             found["activation"] = tuple(m.actuator_actrange[k].tolist())
         return found
 
-    def followings(self) -> list[ParsedMimicJoint]:
+    def mimic_joints(self) -> list[ParsedMimicJoint]:
         """Return the joint couplings that equality constraints define."""
         found: dict[int, ParsedMimicJoint] = {}
         # a polynomial determines only its first joint, so linear equations come last

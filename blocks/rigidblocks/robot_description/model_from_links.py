@@ -542,12 +542,12 @@ def _couplings(
     `numbers` maps joint names to joint indices. A mimic joint may follow another mimic joint. The
     coupling then refers to the last source of the chain, which is not a mimic joint.
     """
-    if not listed.followings:
+    if not listed.mimic_joints:
         return (), []
-    by_name = {f.joint: f for f in listed.followings}
+    by_name = {f.joint: f for f in listed.mimic_joints}
     fixed = {c.name for c in listed.connections} - set(numbers)
     couplings, left_out = list[Coupling](), list[Callable[[], str]]()
-    for f in listed.followings:
+    for f in listed.mimic_joints:
         if f.joint in fixed:
             text = f"joint '{f.joint}' is fixed; its mimic constraint is ignored"
             left_out.append(partial(_add_line, f.line, text))

@@ -219,7 +219,7 @@ class Assembly(NamedTuple):
     name: str
     links: Sequence[Link]
     connections: Sequence[Connection]
-    followings: Sequence[ParsedMimicJoint] = ()
+    mimic_joints: Sequence[ParsedMimicJoint] = ()
     frames: Sequence[tuple[str, str, Transform]] = ()  # name, link, placement on the link
     gravity: Sequence[float] = STANDARD_GRAVITY
     loops: bool = False

@@ -159,7 +159,7 @@ def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Asse
         required_attribute(model, "name"),
         links,
         connections,
-        reader.followings(connections),
+        reader.mimic_joints(connections),
         reader.frames(),
         gravity=_gravity(root, version),
         loops=True,
@@ -579,7 +579,7 @@ class _Reader:
             "rest": _number(axis, "dynamics/spring_reference", 0.0),
         }
 
-    def followings(self, connections: Sequence[Connection]) -> list[ParsedMimicJoint]:
+    def mimic_joints(self, connections: Sequence[Connection]) -> list[ParsedMimicJoint]:
         """Return the mimic joints that <mimic> elements and gearboxes define.
 
         A gearbox has theta_2 = -ratio theta_1. Both angles are relative to the reference body.

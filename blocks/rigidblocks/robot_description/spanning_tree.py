@@ -40,7 +40,7 @@ def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]
     connections = [*root, *listed.connections]
     if listed.loops:
         inward = _inward_joints(connections)
-        _prefer_loaded_joints(inward, connections, {f.joint for f in listed.followings})
+        _prefer_loaded_joints(inward, connections, {f.joint for f in listed.mimic_joints})
     tree = _depth_first(c for c in connections if inward.get(c.child) is c)
     rest = [c for c in connections if inward.get(c.child) is not c]
     if len(tree) < len(listed.links):
@@ -83,10 +83,9 @@ def _prefer_loaded_joints(
 ) -> None:
     """Select joints with springs, damping, friction or limits as tree joints if possible.
 
-    Loop joints do not support these properties. If such a joint closes a loop, `split_bodies` adds
-    a body so that the joint becomes a tree joint. A mimic joint or a joint with forces has priority
-    over a joint that has only limits. `followers` contains the names of the mimic joints. `inward`
-    contains the joint between each link and the parent of the link; the function modifies it.
+    Loop joints do not support these properties. A mimic joint (`followers`) or a joint with forces
+    has priority over a joint that has only limits. `inward` contains the parent joint of each link;
+    the function modifies it.
     """
     swapped = True
     while swapped:
@@ -117,7 +116,7 @@ def split_bodies(listed: Assembly) -> Assembly:
         FormatError: The child has no mass, so its halves would have no inertia.
     """
     tree, rest = spanning_tree(listed)
-    needed = {name for f in listed.followings for name in (f.joint, f.source)}
+    needed = {name for f in listed.mimic_joints for name in (f.joint, f.source)}
     needed |= {name for names, _ in listed.actuators for name in names}
     loaded = [c for c in rest if c.joint.nv and (c.name in needed or joint_properties(c))]
     if not loaded:

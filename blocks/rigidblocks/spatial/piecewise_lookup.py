@@ -38,7 +38,7 @@ def entry(values: Array, index: Number) -> Number:
     return values[np.clip(index, 0, len(values) - 1).astype(int)]
 
 
-def held_place(index: Number, grid: Array, x: Number) -> Number:
+def index_with_events(index: Number, grid: Array, x: Number) -> Number:
     """Return `index` with event indicators, so that it changes only at events in model exchange.
 
     `index` is the number of points of a grid (n,) that are at most x. Between two events, the
@@ -56,7 +56,7 @@ def held_place(index: Number, grid: Array, x: Number) -> Number:
     return piecewise(margins[0], _gray([0.0, *digits]), _gray([1.0, *digits]), index)
 
 
-def held_count(count: Number, x: Number, low: Number, high: Number) -> Number:
+def count_with_events(count: Number, x: Number, low: Number, high: Number) -> Number:
     """Return `count` with an event indicator, so that the result changes only at events.
 
     The events occur in model exchange. `count` is the index of the interval [low, high) that

@@ -292,7 +292,7 @@ def _assignments(
     divisors = Counter(operands[1] for _, code, operands, _ in operations if code == ca.OP_DIV)
     reciprocals: dict[str, str] = {}
     paired = _pairs(operations) if notation.sine_and_cosine else {}
-    forms = _Forms(notation, frozenset(outputs))
+    generator = _StatementGenerator(notation, frozenset(outputs))
     for target, code, operands, used in operations:
         if pair := paired.get(target):
             if target == pair[0]:
@@ -302,7 +302,7 @@ def _assignments(
             a, b = operands
             if b not in reciprocals:
                 r = reciprocals[b] = f"r{len(reciprocals)}"
-                yield forms.assignment(r, ca.OP_INV, (b,))
+                yield generator.assignment(r, ca.OP_INV, (b,))
             code, operands = ca.OP_MUL, (a, reciprocals[b])
         nested = called.get(target)
         name = nested.name() if nested else ""
@@ -317,13 +317,13 @@ def _assignments(
                 notation,
             )
         else:
-            yield forms.assignment(target, code, operands, name)
+            yield generator.assignment(target, code, operands, name)
 
 
 _AS_GIVEN: tuple[list[int], ...] = [], [0], [0, 1]  # unchanged order of 0, 1 or 2 operands
 
 
-class _Forms:
+class _StatementGenerator:
     """Generator of C statements, with a cache of statement templates.
 
     Args:

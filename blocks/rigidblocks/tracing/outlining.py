@@ -4,8 +4,8 @@ The compile time of a function grows more than linearly with its length. Three s
 
 1. Equal statements of several functions receive equal variable names and an equal order. The
    statements that most functions share come first. The compiler reads shared statements only once.
-2. One C function replaces repeated ranges of statements (`Stretch`). A table contains the positions
-   of the operands, which differ between the ranges.
+2. One C function replaces repeated ranges of statements (`StatementRange`). A table contains the
+   positions of the operands, which differ between the ranges.
 3. The remaining statements are divided into pieces of limited length.
 
 The results of the divided functions and the undivided functions are bitwise identical.
@@ -73,7 +73,7 @@ class Names:
         return Assignment(tuple(given.values()), one.form, operands)
 
 
-def shares(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
+def shared_statements(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
     """Group statements by the set of functions in which they occur.
 
     The largest sets come first. If a function contains a statement, the function also contains the
@@ -105,7 +105,7 @@ LENGTHS = tuple(32 << k for k in range(6))  # lengths of ranges for the search [
 FEWEST = 32  # minimum number of statements that a repeated range must save
 
 
-class Stretch(NamedTuple):
+class StatementRange(NamedTuple):
     """Range of consecutive statements.
 
     Attributes:
@@ -119,7 +119,7 @@ class Stretch(NamedTuple):
     kind: int
 
 
-def forms(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
+def form_numbers(functions: Iterable[Sequence[Assignment]]) -> list[Array]:
     """Return the form numbers of the statements, one array (n,) per function of n statements.
 
     Two statements have equal form numbers if their operations are equal and their operands match.
@@ -145,7 +145,7 @@ def _forms(
         yield known.setdefault((one.form, *distances), len(known))
 
 
-def stretches(form: Array) -> list[Stretch]:
+def repeated_ranges(form: Array) -> list[StatementRange]:
     """Divide n statements into ranges that are repeated and ranges that occur only once.
 
     The search repeatedly selects the repeated ranges that save the most statements. It ends when
@@ -158,18 +158,18 @@ def stretches(form: Array) -> list[Stretch]:
         Ranges in order, which cover all statements.
     """
     form, found = form.copy(), []
-    while some := _find_stretches(form):
+    while some := _find_ranges(form):
         found += some
         for one in some:  # unique forms exclude these statements
             form[one.start : one.stop] = -1 - len(form) - np.arange(one.start, one.stop)
     return _fill_gaps(sorted(found), len(form))
 
 
-def _find_stretches(form: Array) -> list[Stretch]:
+def _find_ranges(form: Array) -> list[StatementRange]:
     free = np.append(np.ones(len(form), dtype=bool), False)  # last element: end of the code
     waiting = [
         (-_count_saved_statements(starts, length), length, starts)
-        for length, starts in _similar_stretches(form)
+        for length, starts in _similar_ranges(form)
     ]
     heapq.heapify(waiting)
     found = []
@@ -181,10 +181,10 @@ def _find_stretches(form: Array) -> list[Stretch]:
         if now > saving:  # selected ranges overlap with some starts
             heapq.heappush(waiting, (now, length, tuple(left)))
             continue
-        first, last = _extend_stretch(form, free, left, length)
+        first, last = _extend_ranges(form, free, left, length)
         for start in left:
             free[start + first : start + last] = False
-            found.append(Stretch(start + first, start + last, left[0]))
+            found.append(StatementRange(start + first, start + last, left[0]))
     return found
 
 
@@ -192,7 +192,7 @@ def _count_saved_statements(starts: Sequence[int], length: int) -> int:
     return (len(starts) - 1) * length
 
 
-def _similar_stretches(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
+def _similar_ranges(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
     """Yield the length and the start indices of similar ranges, for each length in LENGTHS.
 
     The function omits similar ranges if the statements directly before them are also similar,
@@ -237,14 +237,14 @@ def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
     return result
 
 
-def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
+def _extend_ranges(form: Array, free: Array, starts: list[int], length: int) -> tuple[int, int]:
     """Extend similar ranges at both ends; return their new limits relative to `starts`.
 
     All ranges are extended by the same number of statements. A further statement must have the same
     form in all ranges, and must be in no selected range. The ranges must not overlap.
 
     Args:
-        form: Form number of each statement (n,), as in `forms`.
+        form: Form number of each statement (n,), as in `form_numbers`.
         free: True for statements that are in no selected range (n + 1,).
         starts: Start indices of the ranges.
         length: Length of the ranges.
@@ -265,15 +265,15 @@ def _extend_stretch(form: Array, free: Array, starts: list[int], length: int) ->
     return first, last
 
 
-def _fill_gaps(found: list[Stretch], n: int) -> list[Stretch]:
+def _fill_gaps(found: list[StatementRange], n: int) -> list[StatementRange]:
     """Add ranges between the ranges in `found`, so that the ranges cover all n statements.
 
     The additional ranges have the kind -1.
     """
     result, k = [], 0
-    for one in [*found, Stretch(n, n, -1)]:
+    for one in [*found, StatementRange(n, n, -1)]:
         if one.start > k:
-            result.append(Stretch(k, one.start, -1))
+            result.append(StatementRange(k, one.start, -1))
         if one.stop > one.start:
             result.append(one)
         k = one.stop
@@ -323,7 +323,7 @@ class Function:
         }
 
 
-class _Use(NamedTuple):
+class _RangeUse(NamedTuple):
     """Range of statements in a function, to be replaced by a call of another C function."""
 
     function: Function
@@ -353,7 +353,7 @@ class _Use(NamedTuple):
         return (k - self.start, target) if self.start <= k <= self.start + before else None
 
 
-class _Shared:
+class _SharedFunction:
     """C function that replaces several similar ranges of statements.
 
     Attributes:
@@ -363,7 +363,7 @@ class _Shared:
             The key contains the values of the constant in all similar ranges.
     """
 
-    def __init__(self, name: str, uses: Sequence[_Use]):
+    def __init__(self, name: str, uses: Sequence[_RangeUse]):
         self.name, self.uses = name, uses
         self.read: dict[tuple[str, ...], int] = {}
         self.numbers: dict[tuple[str, ...], int] = {}
@@ -410,20 +410,20 @@ class _Shared:
         arguments = f"{real} *left, const unsigned *at, const double *c"
         return APART + definition(self.name, arguments, list(lines), ("left", "at", "c"))
 
-    def _number(self, use: _Use) -> int:
+    def _number(self, use: _RangeUse) -> int:
         return next(k for k, one in enumerate(self.uses) if one is use)
 
-    def reads(self, use: _Use) -> list[str]:
+    def reads(self, use: _RangeUse) -> list[str]:
         """Return the names of the input values of a range, in the order of the C table `at`."""
         number = self._number(use)
         return [operand[number] for operand in self.read]
 
-    def kept_of(self, use: _Use) -> list[str]:
+    def kept_of(self, use: _RangeUse) -> list[str]:
         """Return the names of the stored values of a range, in the order of the C table `at`."""
         statements = use.statements
         return [statements[k].targets[target] for k, target in self.kept]
 
-    def numbers_of(self, use: _Use) -> list[str]:
+    def numbers_of(self, use: _RangeUse) -> list[str]:
         """Return the constants of a range that the C table `c` contains, in table order."""
         number = self._number(use)
         return [operand[number] for operand in self.numbers]
@@ -433,7 +433,7 @@ def _local(k: int, target: int) -> str:
     return f"v{k}" if not target else f"v{k}_{target}"
 
 
-class _Left:
+class _ValueSlots:
     """Allocator of indices in the C array `left`, which passes values between pieces of a function.
 
     Index 0 stores the values that no other piece reads.
@@ -515,13 +515,14 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
         real: C type of the values.
     """
     uses = _uses(list(functions.values()))
-    kinds: dict[int, list[_Use]] = {}
+    kinds: dict[int, list[_RangeUse]] = {}
     for kind, use in chain.from_iterable(uses):
         if kind >= 0:
             kinds.setdefault(kind, []).append(use)
     first = next(iter(functions))
     shared = {
-        kind: _Shared(f"{first}_piece_{k}", own) for k, (kind, own) in enumerate(kinds.items())
+        kind: _SharedFunction(f"{first}_piece_{k}", own)
+        for k, (kind, own) in enumerate(kinds.items())
     }
     last = [_last_reads(own, shared) for own in uses]
     crossing = {id(f): set(one) for f, one in zip(functions.values(), last, strict=True)}
@@ -529,7 +530,7 @@ def outline_functions(functions: Mapping[str, Function], inline: bool, real: str
         one.keep(crossing)
     text = "".join(one.text(real) for one in shared.values())
     for (name, function), own, ends in zip(functions.items(), uses, last, strict=True):
-        text += _Calls(name, function, ends, real).text(own, shared, inline)
+        text += _DividedFunction(name, function, ends, real).text(own, shared, inline)
     return text
 
 
@@ -542,23 +543,23 @@ def _common_statements(functions: Sequence[Function]) -> dict[Owners, list[Assig
     if len(functions) == 1:
         return {(0,): functions[0].work}
     names = Names()
-    parts = shares([list(one.rename_values(names)) for one in functions])
+    parts = shared_statements([list(one.rename_values(names)) for one in functions])
     for k, one in enumerate(functions):
         one.work = [*chain.from_iterable(part for own, part in parts.items() if k in own)]
     return parts
 
 
-def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
+def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _RangeUse]]]:
     """Return the pairs (kind, range of statements) of each function, in order.
 
     Similar ranges have equal kinds. The kind -1 marks a range that occurs only once.
     """
     parts = _common_statements(functions)
-    form = forms(parts.values())
+    form = form_numbers(parts.values())
     # a unique form after each group, so that no range of statements belongs to two groups
     ends = [np.array([-1 - k]) for k in range(len(form))]
-    found = stretches(np.concatenate([*chain.from_iterable(zip(form, ends, strict=True))]))
-    uses: list[list[tuple[int, _Use]]] = [[] for _ in functions]
+    found = repeated_ranges(np.concatenate([*chain.from_iterable(zip(form, ends, strict=True))]))
+    uses: list[list[tuple[int, _RangeUse]]] = [[] for _ in functions]
     kinds: dict[tuple[int, int], int] = {}
     offset = 0
     for owners, part in parts.items():
@@ -568,13 +569,13 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _Use]]]:
             kind = kinds.setdefault(name, len(kinds)) if repeats else -1
             for k, place in zip(owners, places, strict=True):
                 first = place + start
-                uses[k].append((kind, _Use(functions[k], first, first + size)))
+                uses[k].append((kind, _RangeUse(functions[k], first, first + size)))
         offset += len(part) + 1
     return uses
 
 
 def _divide_into_pieces(
-    found: Sequence[Stretch], offset: int, length: int
+    found: Sequence[StatementRange], offset: int, length: int
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
     """Yield the start, the size and the key of each piece of a group of statements.
 
@@ -594,7 +595,9 @@ def _equal_parts(length: int) -> int:
     return max(ceil(length / max(ceil(length / LONG), 1)), 1)
 
 
-def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared]) -> dict[str, int]:
+def _last_reads(
+    uses: Sequence[tuple[int, _RangeUse]], shared: Mapping[int, _SharedFunction]
+) -> dict[str, int]:
     """Return the index of the last range that reads each value of another range.
 
     The keys are value names. For a result of the function, the index is the number of ranges.
@@ -609,7 +612,7 @@ def _last_reads(uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared])
     return last
 
 
-class _Calls:
+class _DividedFunction:
     """Generator of a divided C function with a call of another C function for each range.
 
     Args:
@@ -621,14 +624,17 @@ class _Calls:
 
     def __init__(self, name: str, function: Function, last: Mapping[str, int], real: str):
         self.name, self.function, self.real = name, function, real
-        self.left = _Left(last)
+        self.left = _ValueSlots(last)
         self.lines: list[str] = []
         self.at: list[str] = []
         self.numbers: list[str] = []
         self._names = dict(function.names)
 
     def text(
-        self, uses: Sequence[tuple[int, _Use]], shared: Mapping[int, _Shared], inline: bool
+        self,
+        uses: Sequence[tuple[int, _RangeUse]],
+        shared: Mapping[int, _SharedFunction],
+        inline: bool,
     ) -> str:
         """Return the C code of the divided function and of its single-use functions.
 
@@ -668,7 +674,7 @@ class _Calls:
     def _add_statements(self, assignments: Iterable[Assignment]) -> None:
         self.lines += assignment_texts(assignments, self._names)
 
-    def _call(self, piece: _Shared, use: _Use) -> None:
+    def _call(self, piece: _SharedFunction, use: _RangeUse) -> None:
         """Add to the divided function the call of a shared function that replaces a range.
 
         The function also adds the operands of the range to the C tables `at` and `c`.
@@ -679,7 +685,7 @@ class _Calls:
         self.at += map(str, [*read, *kept])
         self.numbers += piece.numbers_of(use)
 
-    def _single_use_function(self, name: str, use: _Use) -> str:
+    def _single_use_function(self, name: str, use: _RangeUse) -> str:
         """Return the C code of a function for a range that occurs only once.
 
         The method also adds the call of this function to the divided function.

@@ -548,9 +548,8 @@ def _solve(
     """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z and its basis.
 
     The pivoting uses `q_perturbed` (`_break_ties`) instead of q. It starts from the basis `start`,
-    and after a failure from an empty basis. The third and last attempt adds the compliance
-    `DEPENDENT` to all contacts, which removes dependence. lam = G z are the contact forces. If all
-    attempts fail, z is None.
+    and after a failure from an empty basis. The last attempt adds a small compliance to the contact
+    forces G z, which makes dependent contacts independent. If all attempts fail, z is None.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]
@@ -582,12 +581,14 @@ def _break_ties(q: Array, places: Array | None = None) -> Array:
 def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Array, Array]:
     """Convert a friction problem to a standard complementarity problem; return N, q and G.
 
-    The friction problem is w = A lam + b with friction pyramids. The standard problem is 0 <= z,
-    N z + q >= 0, z^T (N z + q) = 0, and lam = G z. For each contact, z contains lam_z, four edge
-    forces and a sliding speed. N is copositive, so the pivoting finds a solution if it exists
-    (Stewart and Trinkle 1996). The edge forces act along the edges of the pyramid, at 45 degrees to
-    x and y. The sum of the edge forces is at most sqrt(2) (mu lam_z + c), which limits lam_x and
-    lam_y to mu lam_z + c.
+    The friction problem is w = A lam + b with friction pyramids. The standard problem is
+
+        z >= 0,  N z + q >= 0,  z^T (N z + q) = 0,  lam = G z
+
+    For each contact, z contains lam_z, four edge forces and a sliding speed. The edge forces act
+    along the edges of the pyramid, at 45 degrees to x and y. Their sum is at most
+    sqrt(2) (mu lam_z + c), which limits lam_x and lam_y to mu lam_z + c. N is copositive, so the
+    pivoting finds a solution if it exists (Stewart and Trinkle 1996).
     """
     k, n = len(mu), len(b) - 2 * len(mu)
     G, E = _edges(n, k)

@@ -307,11 +307,9 @@ def _eliminate(
 def _loop_rounding(model: Tree) -> Array:
     """Return the rounding errors (nc,) of the positions of closed loops [rad, m].
 
-    A position error is the difference of two frames, each a product of transforms. The rounding
-    error of this difference is proportional to the sum of the transform lengths. A projection must
-    not correct the rounding error: a correction changes q by error/s and qd by error/s^2. Here s is
-    the ratio of the smallest to the largest singular value of the constraints. s is close to 0 near
-    a singular configuration.
+    The rounding error of a position error is proportional to the sum of the transform lengths in
+    the loop. A projection must not correct it: near a singular configuration, even a small
+    correction changes q and qd by large amounts.
     """
     lengths = np.zeros(model.nc)
     for loop, rows in zip(model.loops, model.constraint_slices, strict=False):
