@@ -261,7 +261,7 @@ def test_import_error_for_an_unknown_name_suggests_the_correct_name(statement, e
     assert expected in str(caught.value)
 
 
-def test_package_has_no_attribute_with_an_unknown_name():
+def test_access_to_an_unknown_attribute_of_the_package_raises_attribute_error():
     for module in (rigidblocks, rigidblocks.library):
         assert not hasattr(module, "load_urdf")
         assert getattr(module, "Gian", None) is None

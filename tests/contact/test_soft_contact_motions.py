@@ -92,7 +92,7 @@ def energy(law, path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("move", "order"), [(hold_mass, 1), (rk4, 2)])
-def test_energy_error_of_an_elastic_drop_decreases_with_the_step(move, order):
+def test_energy_error_of_an_elastic_drop_decreases_with_the_step_size(move, order):
     # RK4 has order two here, because the spring force has a kink at touchdown. Many drop heights
     # distribute the time of the kink within a step
     law, heights = UNDAMPED, np.linspace(0.05, 0.08, 60)

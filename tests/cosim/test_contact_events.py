@@ -433,7 +433,7 @@ def test_coefficient_of_restitution_above_one_is_rejected():
         dropped(1.5, 1.0)
 
 
-def test_sphere_contacts_of_points_without_a_radius_are_rejected():
+def test_contacts_between_points_of_zero_radius_are_rejected():
     points = (PointSet([[0.0, 0.0, 0.0]]),)
     inertia = mcI(1.0, np.zeros(3), np.eye(3))
     balls = Model(

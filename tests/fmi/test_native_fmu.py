@@ -64,7 +64,7 @@ def test_fmu_parameter_that_is_not_declared_tunable_is_a_constant(tmp_path):
 
 
 @pytest.mark.slow
-def test_fmpy_simulates_the_fmu_of_a_sequence_block_to_the_stop_time(archive):
+def test_fmu_of_the_repeating_sequence_block_runs_to_the_stop_time_in_fmpy(archive):
     result = fmpy.simulate_fmu(
         str(archive("sequence", 2)[0]), stop_time=0.02, output_interval=1e-3, output=["y[1]"]
     )

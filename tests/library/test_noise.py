@@ -14,7 +14,7 @@ N = 100_000
 K = np.arange(float(N))
 
 
-def test_random_noise_words_are_uniform_in_every_bit_and_uncorrelated():
+def test_bits_of_the_noise_generator_are_uniform_and_uncorrelated():
     words = noise_word(0, K, 0)
     assert words.min() > 0
     assert words.max() < 1
@@ -54,7 +54,7 @@ def test_each_bit_of_the_noise_counter_changes_half_of_the_noise_bits():
         assert abs(changed.mean() - 26) < 5 * 13**0.5 / 2000**0.5
 
 
-def test_noise_words_do_not_repeat_in_100000_samples():
+def test_outputs_of_the_noise_generator_do_not_repeat_in_100000_samples():
     for seed, begin in ((0, 0.0), (123_456_789_012, 2.0**44)):
         assert len(np.unique(noise_word(seed, begin + K, 0))) == N
 

@@ -195,7 +195,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_robot_builder_errors_name_the_invalid_argument(name):
+def test_robot_builder_errors_identify_the_invalid_argument(name):
     act, message = WRONG[name]
     with pytest.raises(ValueError, match=message.replace("?", r"\?")):
         act(chain())

@@ -536,7 +536,7 @@ def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line_num
     assert f"robot.xml:{line}: an <equality> constraint" in str(refusal.value)
 
 
-def test_mjcf_joint_that_two_polynomials_determine_is_rejected(read):
+def test_mjcf_joint_with_two_polynomial_equalities_is_rejected(read):
     more = """<equality><joint joint1="j" joint2="k" polycoef="0 0 1 0 0"/>
         <joint joint1="j" joint2="l" polycoef="0 0 1 0 0"/></equality>"""
     text = "couples the joints 'j' and 'l', but other constraints already determine 'j'"
@@ -562,7 +562,7 @@ CURVED = {
 
 
 @pytest.mark.parametrize("kind", CURVED)
-def test_energy_is_constant_and_joints_satisfy_a_polynomial_equality(kind, read, tmp_path):
+def test_joints_with_a_polynomial_equality_satisfy_it_and_conserve_energy(kind, read, tmp_path):
     """The constraint force of the equality does no work."""
     body, more = CURVED[kind]
     more += '<joint joint1="k" joint2="j" polycoef="0 0.4 0.5 -0.3 0.2"/>'
