@@ -16,7 +16,7 @@ TOLERANCE = 1e-5  # tolerance of the velocities, relative to the fastest body
 
 
 def world_of(seed):
-    """Return a cube at rest, and bodies 20 m away that fall on a heap with 20 rad/s."""
+    """Return a cube at rest, and bodies 20 m away that fall on a heap at 20 rad/s."""
     world = World("yard")
     world.add_body("cube", box_inertia(CUBE, mass=1.0), [Box(CUBE)], at=(-20.0, 0.0, 0.15))
     world.add_ground(Plane())

@@ -63,8 +63,8 @@ def spare_folder() -> Path:
 def cached_library(key: str, build: Callable[[], bytes]) -> Path:
     """Return the path of a library in the cache; build the library if it is not in the cache.
 
-    The function uses a cached library only if the content of the file is unchanged. If the spare
-    folder replaces the cache folder, the function issues one warning.
+    The function uses a cached library only if the content of the file is unchanged. If the
+    temporary folder `spare_folder()` replaces the cache folder, the function issues one warning.
 
     Args:
         key: Key, which identifies the sources of the library.
@@ -431,8 +431,7 @@ def _assign_units(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Pi
 def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
     """Return the code that replaces a piece in its source file.
 
-    For a piece in translation unit 0, the code is the function itself, otherwise only a
-    declaration.
+    A piece in translation unit 0 stays unchanged. For any other piece, the result is a declaration.
     """
     if unit_of[piece] == 0:
         return f"{APART}static {piece.head}{piece.body}"
@@ -440,7 +439,7 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the C code of a translation unit: `pieces` between the pragmas of the code `text`."""
+    """Return the C code of a unit with the functions `pieces`, and with the pragmas of `text`."""
     defined = "".join(dict.fromkeys(one.defined for one in pieces))
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:

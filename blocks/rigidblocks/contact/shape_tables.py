@@ -632,7 +632,10 @@ def _volume(exact: list[list[int]], i: int, j: int, k: int, m: int) -> int:
 
 
 def _visible(vertices: Array, exact: list[list[int]], faces: Array, point: int) -> Array:
-    """Return a mask of the faces that are visible from the vertex with the index `point`."""
+    """Return a mask of the faces that are visible from the vertex with the index `point`.
+
+    `exact` contains the integer coordinates of the vertices.
+    """
     corner = vertices[faces[:, 0]]
     a, b, c = (
         vertices[faces[:, 1]] - corner,
@@ -652,7 +655,11 @@ def _visible(vertices: Array, exact: list[list[int]], faces: Array, point: int) 
 def _first_tetrahedron(
     vertices: Array, exact: list[list[int]], order: list[int]
 ) -> tuple[int, int, int, int]:
-    """Return four points with a nonzero volume; each is the farthest from the previous ones."""
+    """Return the indices of four vertices that span a tetrahedron with a nonzero volume.
+
+    The first is order[0]. Each other vertex is the farthest from the previous ones. `exact`
+    contains the integer coordinates of the vertices.
+    """
     i = order[0]
     arm = vertices - vertices[i]
     j = int(np.linalg.norm(arm, axis=1).argmax())

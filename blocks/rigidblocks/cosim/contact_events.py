@@ -331,10 +331,17 @@ def _no_force(t: float, q: Array, qd: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """Simulation problem: model, contacts, impact law and joint forces.
+    """Simulation problem: a model with contacts and joint forces.
 
-    Contacts with an approach velocity below `rest` [m/s] do not rebound. The tolerance for zero
-    sliding velocity is proportional to the step size `h` [s].
+    Attributes:
+        model: Robot model.
+        contacts: Function contacts(q, qd) that returns the list of contacts.
+        tau: Function tau(t, q, qd) that returns the joint forces (nv,).
+        e: Coefficient of restitution: one value, or one value for each contact.
+        law: Law of impact.
+        rest: Approach velocity below which a contact does not rebound [m/s].
+        h: Step size [s]; the tolerance for zero sliding velocity is proportional to h.
+        equations: Contact equations of the model.
     """
 
     model: Model
@@ -372,7 +379,7 @@ class Scene:
         return SmoothMotion(self, phase, t, q, qd)
 
     def _stop_slow_contacts(self, t: float, q: Array, qd: Array, closed: Sequence[int]) -> Array:
-        """Set negligible sliding velocities to zero, and return the resulting joint velocities.
+        """Stop negligible sliding of the `closed` contacts; return the resulting joint velocities.
 
         A contact without sliding velocity may stick, or may begin to slide in any direction.
         """
@@ -454,7 +461,15 @@ class Scene:
 
 @dataclass(frozen=True, eq=False)
 class SmoothMotion(Block):
-    """Block without inputs for the motion in one contact mode, from t [s] to the next event."""
+    """Block without inputs for the motion in one contact mode, up to the next event.
+
+    Attributes:
+        scene: Simulation problem.
+        phase: Contact mode.
+        t: Start time [s].
+        q0: Initial positions (nq,).
+        qd0: Initial velocities (nv,).
+    """
 
     scene: Scene
     phase: Phase

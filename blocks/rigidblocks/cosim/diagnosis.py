@@ -378,7 +378,11 @@ def _upstream(wiring: Wiring, name: str, values: Callable[[str], Array]) -> Reco
 
 
 def _read(port: Port, start: Any, wires: list[Wire], values: Callable[[Wire], Array]) -> Any:
-    """Return the value of an input from its sources; unconnected elements have start values."""
+    """Return the value of an input port.
+
+    `wires` connect elements of the input to their sources, and `values` returns the value of a
+    source. Unconnected elements have their values in `start`.
+    """
     if not wires:
         return start
     flat = np.array(np.broadcast_to(0.0 if start is None else start, port.shape)).ravel()

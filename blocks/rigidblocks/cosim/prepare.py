@@ -70,7 +70,10 @@ def _serialize_calls(
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Saved state of a run at the time `t` [s], for `Run.restore`."""
+    """Saved state of a run at the time `t` [s], for `Run.restore`.
+
+    `k` is the number of steps since the start time. `number` is the key of the state in `network`.
+    """
 
     t: float
     k: int = field(repr=False)
@@ -509,8 +512,11 @@ def _read_state(path: Path, digest: str) -> tuple[int, dict[str, Array]]:
 class _Value(NamedTuple):
     """Readable value of a run: a whole port, or one element of the port.
 
-    `kind` is "state", "parameter", "input" or "output". `whole` is the name of the port. `place` is
-    the index of the element, in C order.
+    Attributes:
+        kind: "state", "parameter", "input" or "output".
+        whole_port: Port.
+        whole: Name of the port, `part.port`.
+        place: Index of the element in C order, or None for the whole port.
     """
 
     kind: str

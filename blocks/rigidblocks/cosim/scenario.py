@@ -27,8 +27,9 @@ Values = Mapping[str, Any]
 class Scenario:
     """Schedule of new values for inputs and parameters at given times [s].
 
-    The inputs must be unconnected, and the times must not decrease. Each name is `part.port` or
-    `part.port[1]`. A value is valid until the next value with the same name.
+    Each item of `steps` is a pair: a time [s], and the new values by name (`part.port` or
+    `part.port[1]`). The times must not decrease, and the inputs must be unconnected. A value is
+    valid until the next value with the same name.
 
     Raises:
         ValueError: The scenario is empty, or a time is not finite or decreases.
@@ -105,8 +106,11 @@ class NewValues(NamedTuple):
 class Schedule:
     """Scenario for the runs of a system from the time `t_start` [s].
 
-    `start` contains the start values by `part.port`. `steps` contains times [s], and the new values
-    that apply from these times on.
+    Attributes:
+        scenario: Scenario of the schedule.
+        t_start: Start time [s].
+        start: Start values by `part.port`.
+        steps: Times [s], and the new values that apply from these times on.
     """
 
     scenario: Scenario

@@ -258,7 +258,7 @@ def execute_run(
         wanted: Recording options.
         progress: Show a progress bar.
         callers: Number of calling stack frames in this package, for the location of warnings.
-        idle: Reusable masters of earlier runs; the function adds the master of this run at its end.
+        idle: Reusable masters of earlier runs; after the run, the function adds its master.
         pace: Timing of the steps: synchronization with a clock, or measurement.
         view: Live view of the run.
     """

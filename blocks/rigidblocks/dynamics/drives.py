@@ -74,7 +74,10 @@ class Servo(Numbers, abc.ABC):
 
     @abc.abstractmethod
     def error(self, command: Any, s: Any, sd: Any) -> Any:
-        """Return the control error of the command, in the unit of the command."""
+        """Return the control error, in the unit of the command.
+
+        s and sd are the measured position and velocity.
+        """
 
     @abc.abstractmethod
     def damping(self, sd: Any) -> Any:
@@ -335,7 +338,10 @@ class Elasticity(Numbers):
         return minimum(compression, (self.spring(compression) + self.D * rate) / self.K)
 
     def margins(self, deflection: Any, rate: Any, backlash: Any) -> tuple[Any, ...]:
-        """Return the switching functions of the two tooth flanks of a gearbox with backlash."""
+        """Return the switching functions of the two tooth flanks of a gearbox with backlash.
+
+        The arguments are as in `force`.
+        """
         if backlash is None:
             return ()
         return tuple(
@@ -727,7 +733,10 @@ class Drive:
         return out - s, slope * rotor.speed - sd, slope
 
     def margins(self, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return the switching functions of the backlash and of the friction laws."""
+        """Return the switching functions of the backlash and of the friction laws.
+
+        The arguments are as in `effects`.
+        """
         rotor, found = self._rotor_motion(s, sd, x), list[Any]()
         if self.elasticity is not None:
             deflection, rate, _ = self._deflection(s, sd, rotor)

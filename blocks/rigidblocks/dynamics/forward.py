@@ -348,8 +348,8 @@ def articulated_step_prescribed(
 ) -> tuple[Array, Array, Any, Array]:
     """Eliminate a joint with the known acceleration qdd in the second pass (RBDA Table 9.3).
 
-    The joint transmits the whole articulated inertia to the parent. The result is as in
-    `articulated_step`; U D^-1 is 0, and D^-1 u is qdd.
+    The joint transmits the whole articulated inertia to the parent. The other arguments and the
+    results are as in `articulated_step`. U D^-1 is 0, and qdd replaces D^-1 u.
     """
     del model, i
     pa = pA + IA @ (c + S @ qdd)

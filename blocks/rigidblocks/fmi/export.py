@@ -263,7 +263,15 @@ def _system_of(block: Block) -> System:
 
 @dataclass(frozen=True, eq=False)
 class _BlockDefaults:
-    """Block to export, with the default values of the export options."""
+    """Block to export, with the default values of the export options.
+
+    Attributes:
+        block: Block.
+        name: Model identifier, or None for the name of the class.
+        method: Integration method.
+        h: Maximum inner step [s], or None.
+        tunable: Names of the tunable parameters, or None for all parameters.
+    """
 
     block: Block
     name: str | None = None

@@ -564,7 +564,7 @@ class Profile(NamedTuple):
     required_of: Mapping[str, str] = {}  # interface to which a requirement is restricted
 
     def need(self, key: str) -> Need | None:
-        """Return the requirement level of a feature; None if the profile omits the feature."""
+        """Return the requirement level of the feature `key`, or None for an omitted feature."""
         if key in self.required:
             return Need.REQUIRED
         return Need.RECOMMENDED if key in self.recommended else None

@@ -229,7 +229,7 @@ class BlockSlave(Fmi2Slave):
             self._log_message(message, Fmi2Status.warning)
 
     def get_real(self, vrs: list[int]) -> list[float]:
-        """Return the values of variables by value reference.
+        """Return the values of the variables with the value references `vrs`.
 
         The value of an unknown value reference is NaN, and the slave logs an error. If the
         initialization has failed, all computed values are NaN.
@@ -244,7 +244,7 @@ class BlockSlave(Fmi2Slave):
         return [memory[vr] for vr in vrs]
 
     def set_real(self, vrs: list[int], values: list[float]) -> None:
-        """Set variables by value reference, and log an error for each value that cannot be set."""
+        """Set the variables with the value references `vrs`; log an error for a rejected value."""
         memory = self._memory
         if self._refused or not (self._unbounded.issuperset(vrs) and isfinite(sum(values))):
             for vr, value in zip(vrs, values, strict=True):

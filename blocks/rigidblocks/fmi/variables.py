@@ -24,8 +24,9 @@ _STRUCTURED = re.compile(rf"{_NAME}(?:\.{_NAME})*", re.ASCII)
 class Variable:
     """Scalar FMI variable of a block.
 
-    `index` is the value reference. For elements of the memory vector, it is also the memory index;
-    the state derivatives and event indicators have higher indices.
+    `index` is the value reference. For elements of the memory vector, it is also the memory index.
+    The state derivatives and event indicators have higher indices. For a state derivative, `state`
+    is the index of the state. The other fields are FMI attributes.
     """
 
     name: str

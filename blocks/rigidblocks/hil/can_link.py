@@ -29,13 +29,25 @@ SIZES = (0, 1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 20, 24, 32, 48, 64)  # frame bytes; 
 class Signal:
     """CAN signal: a value in the data bytes of a frame.
 
-    `start` is the index of the start bit: the least significant bit of a little-endian signal, or
-    the most significant bit of a big-endian signal. Byte k contains the bits 8 k to 8 k + 7.
-
         physical = scale*raw + offset,   value = factor*physical + shift
 
-    The second equation converts the unit of the database to the unit of the port. `low` and `high`
-    are the bounds of raw.
+    The second equation converts the unit of the DBC file to the unit of the port. Byte k of the
+    frame contains the bits 8 k to 8 k + 7.
+
+    Attributes:
+        name: Name in the DBC file.
+        start: Index of the least significant bit (little-endian) or most significant bit
+            (big-endian).
+        length: Number of bits.
+        is_big: True for a big-endian signal.
+        is_signed: True for a signed integer.
+        is_float: True for a floating-point number.
+        scale: Scale of the DBC file.
+        offset: Offset of the DBC file.
+        low: Minimum of raw.
+        high: Maximum of raw.
+        factor: Factor of the unit conversion.
+        shift: Offset of the unit conversion.
     """
 
     name: str
@@ -54,10 +66,20 @@ class Signal:
 
 @dataclass(frozen=True)
 class Message:
-    """CAN message of `size` bytes with its signals, and optionally a counter and a checksum.
+    """CAN message with its signals, and optionally a counter and a checksum.
 
-    A message with a `period` [s] is sent once in each period. If no frame arrives for `timeout`
-    [s], the signals have their safe values.
+    Attributes:
+        name: Name in the DBC file.
+        id: CAN identifier.
+        is_extended: True for a 29-bit identifier.
+        is_fd: True for a CAN FD frame.
+        has_fast_bits: True if the data of a CAN FD frame have a higher bit rate.
+        size: Number of data bytes.
+        period: Time between two sent frames [s], or 0 to send a frame in every step.
+        timeout: Time without a frame after which the signals have their safe values [s].
+        signals: Signals of the message.
+        counter: Signal that counts the frames, or None.
+        checksum: Signal with the checksum, or None.
     """
 
     name: str

@@ -44,8 +44,8 @@ def serve_fmus(
         ready: Function that is called with the address as soon as clients can connect.
 
     Raises:
-        ValueError: The address is invalid; no key is given for an address other than loopback; the
-            key is too short; or other users can read the key file.
+        ValueError: The address is invalid. The key is too short, or other users can read the key
+            file. No key is given for an address other than loopback.
         FileNotFoundError: The folder does not exist.
         OSError: The platform does not support fork.
     """
@@ -125,7 +125,7 @@ def _accept_client(
     root: Path,
     key: bytes,
 ) -> None:
-    """Accept a connection, and start the process that authenticates the client."""
+    """Accept a connection, and start the process of the client; add it to `unauthenticated`."""
     parent = os.getpid()
     try:
         link, _ = listener.accept()

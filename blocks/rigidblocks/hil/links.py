@@ -36,7 +36,14 @@ _RESEND_INTERVAL = 0.02  # time after which a link resends a packet that the net
 
 @dataclass(frozen=True)
 class LinkTimeouts:
-    """Timeouts [s] of a link, and its reaction `lost` to a missing reply in lock-step."""
+    """Timeouts of a link, and its reaction to a missing reply in lock-step.
+
+    Attributes:
+        timeout: Longest time without new values [s], or None for the default.
+        lock_step: True if each step waits for new values.
+        lost: Reaction to a missing reply: "end", "hold", "safe", or None for the default.
+        start_timeout: Longest time to wait for the first reply in lock-step [s].
+    """
 
     timeout: float | None = None
     lock_step: bool = False

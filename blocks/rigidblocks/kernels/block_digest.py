@@ -48,7 +48,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 class _UnknownError(Exception):
     """Error for an object without fingerprint.
 
-    The object contains itself or runs code outside this package.
+    The object has a reference cycle, or runs code outside this package.
     """
 
 
@@ -128,7 +128,7 @@ class _Digest:
         """Return the digest of an object.
 
         Raises:
-            _UnknownError: The object contains itself or runs code outside this package.
+            _UnknownError: The object has a reference cycle, or runs code outside this package.
         """
         known = self._made.get(id(value))
         if known is not None:
@@ -329,7 +329,7 @@ def _library_name(module: str | None) -> bytes:
 
 
 def _library_code(function: FunctionType) -> bytes:
-    """Return the library, version and name of a library function; otherwise, empty bytes."""
+    """Return library, version and name of a library function; empty bytes for other functions."""
     file = function.__code__.co_filename
     if file.startswith((str(FOLDER) + os.sep, *_LIBRARIES, *_INSTALLED)):
         return _library_name(function.__module__) + function.__qualname__.encode()

@@ -158,8 +158,8 @@ def _body(
 ) -> Iterator[str]:
     """Yield the C code of the function `name`, which loops over the bodies once per pass.
 
-    `cells` is the number of values that a body stores in the array `cells` of the C code. The
-    names of the tables begin with `prefix`.
+    `types` are the body types, whose functions the loops call. `cells` is the number of values that
+    a body stores in the array `cells` of the C code. The names of the tables begin with `prefix`.
     """
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"

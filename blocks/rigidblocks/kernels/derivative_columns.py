@@ -438,8 +438,8 @@ def propagate_bias_and_second_derivative(
 ) -> Results:
     """Return the results of `propagate_bias_and_derivative`, and the terms Z, M and N.
 
-    The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
-    of the velocity change dv due to a change of q.
+    `_second_derivative_terms` defines these terms and V. The other arguments are as in
+    `propagate_force_derivative`.
     """
     return *propagate_bias_and_derivative(
         model, i, S, I, B1, P, f, X, dS
@@ -460,8 +460,8 @@ def propagate_second_derivative(
 ) -> Results:
     """Return the results of `propagate_force_derivative`, and the terms Z, M and N.
 
-    The terms belong to second derivatives (`_second_derivative_terms`). V is the linear component
-    of the velocity change dv due to a change of q.
+    `_second_derivative_terms` defines these terms and V. The other arguments are as in
+    `propagate_force_derivative`.
     """
     return *propagate_force_derivative(model, i, S, I, B1, P, f, X, dS), *_second_derivative_terms(
         S, I, B1, P, X, V

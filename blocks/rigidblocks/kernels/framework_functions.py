@@ -296,8 +296,8 @@ def export_acados(
             `hessian_approx = "EXACT"`.
 
     Raises:
-        ValueError: `name` is not a C identifier; the block depends on the time, has no states or
-            has both continuous and sampled states; or `casadi_function` rejects the block.
+        ValueError: `name` is not a C identifier. The block depends on the time, has no states, or
+            has both continuous and sampled states. `casadi_function` rejects the block.
         TypeError: `target` is neither a model nor a block.
     """
     own = str(target.name) if isinstance(target, Tree) else type(target).__name__

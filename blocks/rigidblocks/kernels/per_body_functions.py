@@ -303,7 +303,7 @@ class BodyType:
                     yield f"{owner}[{self.offsets[key] + place}]", _sx(element)
 
     def _column(self, key: str, value: Array) -> Iterator[tuple[str, ca.SX]]:
-        """Yield the C assignments that store a result with one column per velocity variable.
+        """Yield the C assignments that store the result `key`, with a column per velocity variable.
 
         The C code after the passes, and later passes, read the columns from the same memory.
         """

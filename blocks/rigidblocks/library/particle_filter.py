@@ -357,7 +357,10 @@ static inline void {function}(const double *state, {given}, double *out)
         return np.array([noise_word(self.seed, arguments.draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
-        """Return a normal random number with the standard deviation `sigma`, traced or a number."""
+        """Return a normal random number with the standard deviation `sigma`, traced or a number.
+
+        `stream` selects the random number stream, and `draw` the number in the stream.
+        """
         if isinstance(sigma, float) and sigma == 0.0:
             return 0.0
         if stream not in self._normals:

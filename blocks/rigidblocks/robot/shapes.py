@@ -152,6 +152,12 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
     x. h is bilinear between the nodes and constant beyond the edge. n is evaluated at the
     coordinates (x, y) of p. The gap is exact for a planar field. For other fields, the error of the
     gap is of second order in the gap.
+
+    Args:
+        p: Points (..., 3).
+        first: Coordinates x and y of the node [0, 0].
+        spacing: Distances of the nodes along x and y.
+        heights: Heights of the nodes, a matrix.
     """
     weights, slopes = zip(
         *(_hat_functions(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)),

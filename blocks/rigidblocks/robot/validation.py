@@ -305,7 +305,10 @@ def _check_inertia(model: Any, i: int) -> None:
 
 
 def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
-    """Return True if an inertia is exactly symmetric and physically consistent with mass m > 0."""
+    """Return True if an inertia is exactly symmetric and physically consistent with mass m > 0.
+
+    `h` is the first moment of mass, and `I_O` the rotational inertia about the origin.
+    """
     (_, b, c), (d, _, f), (g, e, _) = I_O
     return m > 0.0 and b == d and c == g and f == e and _is_physical(m, h, I_O)
 
@@ -332,7 +335,8 @@ def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
         J = (tr I / 2) 1 - I,  with I about the centre of mass
 
-    The function tests the three pivots of J, with a smaller tolerance than `inertia_defect`.
+    The function tests the three pivots of J, with a smaller tolerance than `inertia_defect`. The
+    arguments are as in `_is_sound`.
     """
     (a, _, _), (d, b, _), (e, f, c) = I_O
     x, y, z = h[0] / m, h[1] / m, h[2] / m

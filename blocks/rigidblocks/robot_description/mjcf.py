@@ -59,7 +59,8 @@ def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
     """Return the links, joints and other elements of an MJCF file.
 
     The MuJoCo compiler reads the file. `root` is the <mujoco> element of the file and provides the
-    line numbers of warnings. Positions of hinges and slides are relative to their `ref`.
+    line numbers of warnings. Positions of hinges and slides are relative to their `ref`. `strict`
+    is as in `read_urdf`.
 
     Raises:
         FormatError: The package mujoco is not installed or rejects the file, or the file has an

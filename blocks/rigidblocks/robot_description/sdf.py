@@ -134,7 +134,10 @@ GRAVITY_OF_WORLDS = (0.0, 0.0, -9.8)  # m/s2, the default of <gravity> in the sp
 
 
 def read_sdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
-    """Return the links, joints and other elements of the only <model> in an <sdf> element."""
+    """Return the links, joints and other elements of the only <model> in an <sdf> element.
+
+    The arguments are as in `read_urdf`.
+    """
     version = required_attribute(root, "version")
     if version not in VERSIONS:
         raise format_error(

@@ -185,7 +185,15 @@ _DEEPER = {"..": -1, ".": 0, "": 0}  # change of the folder depth by a component
 
 
 def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Assembly:
-    """Return the links, joints and other elements of the <robot> element of a URDF."""
+    """Return the links, joints and other elements of the <robot> element of a URDF.
+
+    Args:
+        root: Root element of the file.
+        path: Path of the file.
+        floating: True to connect the base link to the fixed base by a joint with six degrees of
+            freedom.
+        strict: True to reject physically impossible inertias; otherwise they cause warnings.
+    """
     read_quaternions(root)
     warnings: list[str] = []
     name = (root.get("name") or "").strip()

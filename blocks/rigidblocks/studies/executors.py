@@ -297,7 +297,7 @@ def serve(pipe: Connection) -> None:
 
 
 class TaskResult(NamedTuple):
-    """Measures and computing time [s] of a task; `refusal` is the reason if it cannot run."""
+    """Measures (`rows`) and computing time [s] of a task, or the reason why it cannot run."""
 
     rows: list[Row]
     seconds: float
@@ -483,7 +483,14 @@ class _Tasks:
 
 
 def task(key: str, payload: bytes, fmus: dict[str, bytes], table: Array) -> TaskResult:
-    """Simulate runs on a Dask worker; `table` (runs, elements) contains their parameter values."""
+    """Simulate runs on a Dask worker.
+
+    Args:
+        key: Key of the sweep in the cache of workers.
+        payload: Pickled task of the sweep (bytes).
+        fmus: Contents of the FMU files (bytes) by hash.
+        table: Parameter values (runs, elements) of the runs.
+    """
     begin = time.perf_counter()
     try:
         one = _cached_worker(key, payload, fmus)
@@ -499,7 +506,7 @@ _LOCK = threading.Lock()
 
 
 def _cached_worker(key: str, payload: bytes, fmus: dict[str, bytes]) -> Worker:
-    """Return the worker of a sweep; create it in the first call of each process."""
+    """Return the worker of a sweep; create it in the first call of each process (`task`)."""
     with _LOCK:
         if key not in _WORKERS:
             while len(_WORKERS) >= _KEPT:
@@ -579,7 +586,10 @@ class Lanes:
             yield tuple(todo[k : k + size])
 
     def __call__(self, runs: tuple[int, ...], run_one: Callable[[int], Row]) -> Rows:
-        """Simulate `runs` in lanes; return the measures of each run by run index."""
+        """Simulate `runs` in lanes; return the measures of each run by run index.
+
+        `run_one` simulates a run that cannot start in a lane or fails in a lane.
+        """
         if len(runs) == 1:
             return {runs[0]: run_one(runs[0])}
         try:

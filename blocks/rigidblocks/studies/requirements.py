@@ -165,7 +165,7 @@ class Requirement(metaclass=HintedType):
 
 @dataclass(frozen=True)
 class Always(Requirement):
-    """Requirement that the signal is between `lower` and `upper` at all times."""
+    """Requirement that the signal is in `lower` .. `upper` from `after` to `before` [s]."""
 
     lower: float = -inf
     upper: float = inf

@@ -78,9 +78,15 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Simulation of a system to `t_stop` [s] for varied start values, and measures of the result.
+    """Runs of a sweep: simulations of a system for varied start values, and their measures.
 
-    `options` are options of `prepare`.
+    Attributes:
+        system: System to run.
+        t_stop: End time [s].
+        dt: Communication step [s].
+        options: Options of `prepare`.
+        scenario: Scenario of all runs, or None.
+        measures: Measures of a result by name.
     """
 
     system: System

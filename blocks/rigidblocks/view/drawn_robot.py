@@ -396,9 +396,12 @@ class DrawnRobot:
 
 @dataclass(frozen=True)
 class CameraSetup:
-    """Camera setup: the upward direction `up` (3,), and the direction (3,) to the camera.
+    """Camera setup of a page.
 
-    If `any_side` is True, the camera may circle the robot at its initial height.
+    Attributes:
+        up: Upward direction (3,).
+        eye: Direction (3,) to the camera.
+        any_side: True if the camera may circle the robot at its initial height.
     """
 
     up: tuple[float, ...]

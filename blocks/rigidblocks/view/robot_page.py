@@ -163,7 +163,8 @@ def robot_file(
     """Load a robot file for drawing.
 
     A URDF robot without joints, or with joints that move no mass, cannot be simulated but can be
-    drawn. The function accepts such a robot with a warning.
+    drawn. The function accepts such a robot with a warning. `packages` are folders that are
+    searched for meshes, and `key` is the keyframe of the configuration.
 
     Raises:
         FormatError: The file is invalid, or the robot can be neither simulated nor drawn.
@@ -364,7 +365,7 @@ def plot_rows(result: Result, names: Sequence[str], runs: int = 1) -> Array:
 
 
 def signal_of(result: Result, name: str, rows: Array) -> dict[str, Any]:
-    """Return the data of a signal at the given samples for the page script.
+    """Return the data of a signal at the samples `rows` for the page script.
 
     Raises:
         ValueError: The signal has string values.

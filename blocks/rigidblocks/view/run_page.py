@@ -459,7 +459,7 @@ class LiveView(Watcher):
 
 
 def _row_text(run: int, t: float, row: Array) -> bytes:
-    """Return the event text of a sample.
+    """Return the event text of a sample `row` at the time `t` [s] of the run number `run`.
 
     The function must be fast, because it holds the GIL and blocks the simulation.
     """

@@ -450,7 +450,7 @@ def simplify_mesh(triangles: Array, limit: int) -> Array:
 
 
 def _unique_triangles(faces: Array) -> Array:
-    """Return the distinct triangles of a mesh, each with the smallest corner index first."""
+    """Return the distinct triangles in `faces`, each with the smallest corner index first."""
     first = np.argmin(faces, axis=1)
     rolled = np.take_along_axis(faces, (first[:, None] + np.arange(3)) % 3, axis=1)
     _, kept = np.unique(rolled @ [1, 2**21, 2**42], return_index=True)

@@ -26,7 +26,8 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
     The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k, n +
     2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
     residual of `contact.contact_residual`. Every call executes exactly `sweeps` sweeps. Open
-    contacts take less time, because a sweep skips part of their computation.
+    contacts take less time, because a sweep skips part of their computation. The friction limit is
+    Coulomb's cone if `cone` is true, otherwise the pyramid.
 
     Raises:
         ValueError: k is not in the range 0 <= k <= n.
@@ -36,6 +37,8 @@ def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> Comp
 
 def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
     """Return the C function that makes `sweeps` Gauss-Seidel sweeps over n contacts.
+
+    The arguments are as in `compiled_sweeps`.
 
     Raises:
         ValueError: `n`, `k` or `sweeps` is out of range.
@@ -54,7 +57,10 @@ def contact_sweeps(n: int, k: int, sweeps: int, cone: bool) -> WrittenFunction:
 
 
 def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
-    """Return the C header for gauss_seidel.h: array sizes, and the equations of one contact."""
+    """Return the C header for gauss_seidel.h: array sizes, and the equations of one contact.
+
+    The arguments are as in `compiled_sweeps`.
+    """
     factor = trace(
         "goes_on",
         lambda size, last: {"factor": np.asarray(conjugate_factor(size, last))},
@@ -75,7 +81,7 @@ def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
 def _laws(size: int, cone: bool) -> str:
     """Return the C functions that solve one contact with `size` unknown forces.
 
-    `size` is 3 for a contact with friction, else 1.
+    `size` is 3 for a contact with friction, else 1. `cone` is as in `compiled_sweeps`.
     """
     block, vector = (size, size), (size,)
     inputs = {"A": block, "rates": vector, "w": vector, "lam": vector, "mu": (), "c": ()}

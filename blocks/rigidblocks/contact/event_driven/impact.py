@@ -510,9 +510,13 @@ def _minimum_velocity(
 ) -> Array:
     """Return the lower bounds (n,) [m/s] of the separation velocities at the end of a step.
 
-    `free` (n,) are the velocities without contact impulses, and `correction_speed` (n,) the
-    velocities of the penetration correction. h is the step size [s] and e the coefficient of
-    restitution.
+    Args:
+        gap: Gaps (n,) [m] at the start of the step.
+        velocity_before: Separation velocities (n,) at the start of the step.
+        free: Separation velocities (n,) at the end of the step without contact impulses.
+        h: Step size [s].
+        e: Coefficient of restitution.
+        correction_speed: Velocities (n,) of the penetration correction.
     """
     rebound = maximum(-e * velocity_before, 0.0)
     rate = select(

@@ -229,7 +229,10 @@ def contact_residual(
 def contact_error(
     A: Array, rates: Array, w: Array, lam: Array, mu: Any = 0.0, c: Any = 0.0, cone: bool = True
 ) -> Any:
-    """Return the residual of one contact (`contact_residual`), in the unit of the velocity w."""
+    """Return the residual of one contact (`contact_residual`), in the unit of the velocity w.
+
+    The arguments are as in `contact_forces`.
+    """
     error = abs(minimum(w[0], A[0, 0] * lam[0]))
     if len(lam) == 1:
         return error

@@ -118,7 +118,7 @@ class SavedState:
 class RunningFmu(Instance):
     """Instance of an FMU in this process; base class for co-simulation and model exchange.
 
-    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
+    `shared` is an unpacked FMU, whose library several instances may use. By default, the instance
     unpacks its own copy.
     """
 

@@ -340,7 +340,7 @@ class Interface(abc.ABC):
     """Base class of the FMU instances, with methods that do not depend on the FMI version.
 
     `stop_time` is the end of the run [s], or infinity if it is not known when the run starts.
-    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
+    `shared` is an unpacked FMU, whose library several instances may use. By default, the instance
     unpacks its own copy. The methods raise FmuError if an FMI function returns a status worse than
     a warning. The error message contains the part, the function and the time.
     """

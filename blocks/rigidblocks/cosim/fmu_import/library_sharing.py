@@ -163,13 +163,19 @@ def _equal(found: list[Array], expected: list[Array]) -> bool:
 
 
 def _run_separately(part: Part, times: tuple[float, float]) -> Array:
-    """Run an instance with its own copy of the library, and return its outputs."""
+    """Run an instance with its own copy of the library, and return its outputs.
+
+    `times` contains the start time and the communication step [s].
+    """
     with contextlib.closing(running_fmu(part)) as instance:
         return _outputs_of([instance], times)[0]
 
 
 def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Run two instances in one library; return their outputs, or an empty list after a failure."""
+    """Run two instances in one library; return their outputs, or an empty list after a failure.
+
+    `times` contains the start time and the communication step [s].
+    """
     fmu = parts[0].component
     assert isinstance(fmu, Fmu)
     with contextlib.suppress(FmuError), ExitStack() as stack:
@@ -201,7 +207,7 @@ def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> li
 def _outputs_of(instances: list[RunningFmu], times: tuple[float, float]) -> list[Array]:
     """Step instances, and return the outputs of each instance at the start and after each step.
 
-    The instances step alternately.
+    The instances step alternately. `times` contains the start time and the communication step [s].
     """
     t_start, dt = times
     found: list[list[Array]] = [[] for _ in instances]

@@ -776,7 +776,7 @@ class ExchangeInstance(RunningFmu):
 def running_fmu(part: Part, shared: Unpacked | None = None) -> RunningFmu:
     """Return an instance of the FMU of a part, in this process.
 
-    `shared` is an unpacked FMU; its instances use the same library. By default, the instance
+    `shared` is an unpacked FMU, whose library several instances may use. By default, the instance
     unpacks its own copy. Raises FmuError if the FMU cannot be instantiated.
     """
     assert isinstance(part.component, Fmu)

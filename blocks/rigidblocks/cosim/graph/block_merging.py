@@ -402,7 +402,7 @@ class SynchronousSystem(PortsOfParts, Block):
         return values
 
     def _count_backward_wires(self, order: tuple[str, ...]) -> int:
-        """Return the number of connections whose source is evaluated after their target."""
+        """Return the number of connections from a later to an earlier part in `order`."""
         wires = self._parts.wiring.wires
         return sum(order.index(a) >= order.index(b) for (a, _), (b, _), *_ in wires)
 

@@ -56,9 +56,19 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that is converted to one block, with its memory layout and options.
+    """Part of a system that is converted to one block.
 
     Later changes of the system do not affect the object.
+
+    Attributes:
+        name: Name of the part.
+        memory: Memory layout of the block.
+        start: Start values by port name.
+        method: Integration method.
+        h: Longest inner step [s].
+        exposure: Exposed ports and their names.
+        evaluate: Function that returns the evaluator of the block functions.
+        is_merged: True if the port names contain the names of the original parts.
     """
 
     name: str

@@ -53,7 +53,7 @@ def strong_components(reads: Mapping[T, Collection[T]]) -> list[frozenset[T]]:
 
 
 def components_by_node(reads: Mapping[T, Collection[T]]) -> dict[T, frozenset[T]]:
-    """Map each node of a graph to its strongly connected component."""
+    """Map each node of the graph `reads` to its strongly connected component."""
     order: Callable[[Iterable[T]], list[T]] = sorted  # type: ignore[assignment]
     nodes = dict.fromkeys(one for node, some in reads.items() for one in (node, *order(some)))
     component_of = {node: one for one in strong_components(reads) for node in one}
@@ -85,12 +85,12 @@ def ordered_components(
 
 
 def contains_cycle(component: frozenset[T], reads: Mapping[T, Collection[T]]) -> bool:
-    """Return True if a strongly connected component contains a cycle."""
+    """Return True if a strongly connected component of the graph `reads` contains a cycle."""
     return len(component) > 1 or any(node in reads.get(node, ()) for node in component)
 
 
 def has_cycle(reads: Mapping[T, Collection[T]]) -> bool:
-    """Return True if a graph contains a cycle."""
+    """Return True if the graph `reads` contains a cycle."""
     return any(contains_cycle(component, reads) for component in strong_components(reads))
 
 

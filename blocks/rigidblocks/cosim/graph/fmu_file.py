@@ -334,7 +334,7 @@ _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 
 
 def source_sets(description: Any, identifier: str, names: Sequence[str]) -> list[Any]:
-    """Return the sets of C sources, or an empty list if the archive lacks a source file."""
+    """Return the sets of C sources of an FMU; [] if a source file is missing in `names`."""
     sets = [
         one
         for build in description.buildConfigurations

@@ -90,7 +90,8 @@ def port_of(
 ) -> Port:
     """Return the port that represents FMU variables.
 
-    The unit of the port is "" if the FMU declares no unit.
+    `meanings` maps unit names to physical quantities. The unit of the port is "" if the FMU
+    declares no unit.
     """
     shape, variables = elements
     _check_size(path, name, shape)
@@ -513,7 +514,7 @@ class Fmu:
         return self._undeclared_elements(self.description.initialUnknowns) - exact
 
     def _dependencies(self, unknowns: Any) -> tuple[DependencyGroup, ...]:
-        """Return the dependencies that entries of the model structure declare."""
+        """Return the dependencies that the entries `unknowns` of the model structure declare."""
         places = self._elements_by_variable
         inputs, outputs = ({port.name for port in ports} for ports in (self.inputs, self.outputs))
 

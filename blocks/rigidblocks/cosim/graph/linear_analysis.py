@@ -180,7 +180,7 @@ def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega:
 
 
 def frequency_range(roots: Array, dt: float | None) -> Array:
-    """Return a frequency grid [rad/s] that covers all poles and zeros.
+    """Return a frequency grid [rad/s] that covers the poles and zeros in `roots`.
 
     The grid is fine near lightly damped poles and zeros.
     """

@@ -42,7 +42,8 @@ class Linearization(AttributeHints):
 
     For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
     q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
-    `x` contains the elements of q, not the tangent coordinates.
+    `x` contains the elements of q, not the tangent coordinates. `state_names` and `state_units`
+    list the names and units of the states, and so on for the inputs and outputs.
 
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.
@@ -414,7 +415,7 @@ def _point(memory: Memory, m: Array, inputs: tuple[Port, ...], outputs: tuple[Po
 def _transform_coordinates(
     memory: Memory, m: Array, point: _Point, inputs: tuple[Port, ...], outputs: tuple[Port, ...]
 ) -> Linearization:
-    """Transform a linear system to independent coordinates of its states."""
+    """Return the linear system at an operating point, in independent coordinates of its states."""
     block = memory.block
     x, u, change, y, A, B, C, D = point
     E, E_rate, state_names, state_units = _coordinates(memory, m, change)
@@ -474,7 +475,10 @@ class _Coordinates(NamedTuple):
 
 
 def _coordinates(memory: Memory, m: Array, change: Array) -> _Coordinates:
-    """Return independent coordinates of the states; quaternions get tangent coordinates."""
+    """Return independent coordinates of the states; quaternions get tangent coordinates.
+
+    `change` contains the state derivatives, or the states after a sample.
+    """
     states = memory.block.sampled or memory.block.states
     each = [
         _tangent_coordinates(memory, port, m, change)

@@ -103,7 +103,7 @@ def select_elements(port: Port, index: str, label: str) -> Selection:
 
 
 def _parse_index(item: str, size: int, port: Port, label: str) -> Any:
-    """Parse the index or slice of one dimension; the result is zero-based."""
+    """Parse the index or slice `item` of a dimension with `size` elements; return it zero-based."""
     match = _ITEM.fullmatch(item)
     if match is None:
         raise ValueError(f"{label} has the invalid index '{item}'; {_HOW}")

@@ -25,7 +25,7 @@ _AUTHENTICATION_TIMEOUT = 30.0  # [s]; includes the start of a process on a busy
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """FMU file on a server; `file` is the path relative to the served folder."""
+    """FMU file on a server, at the path `file` relative to the served folder."""
 
     host: str
     port: int
@@ -134,7 +134,7 @@ def key_in(path: Path) -> bytes:
 
 
 def set_socket_options(link: socket.socket) -> None:
-    """Set a socket to send small messages at once and to detect a lost connection in about 10 s."""
+    """Set a socket to send small messages without delay and to detect a lost peer in about 10 s."""
     link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     link.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in (("TCP_KEEPIDLE", 5), ("TCP_KEEPINTVL", 2), ("TCP_KEEPCNT", 3)):

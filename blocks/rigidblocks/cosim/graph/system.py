@@ -379,7 +379,7 @@ class System(AttributeHints):
         return index.get(target, [])
 
     def _check_free(self, new: Connection, written: Selection) -> None:
-        """Raise ValueError if another connection already writes to a target element of `new`."""
+        """Raise ValueError if a target element (`written`) of `new` already has a connection."""
         for old in self._connections_to(new.target):
             if not (both := set(old.to) & set(new.to)):
                 continue

@@ -767,7 +767,7 @@ def _evaluations(
 
 
 def _parts_in_order(reads: Reads) -> list[str]:
-    """Return the parts in topological order of their outputs; raise CycleError for a cycle."""
+    """Return the parts in topological order of the graph `reads`; raise CycleError for a cycle."""
     ports = TopologicalSorter(reads).static_order()
     return [name for name, kind, *_ in ports if kind == "output"]
 

@@ -252,9 +252,14 @@ class Variables(NamedTuple):
 class Events(NamedTuple):
     """Data for event mode of an FMU: FMI function addresses, and discrete inputs.
 
-    The array `last` contains the values of the discrete inputs at the last event. The flags
-    `entered` (1,) and `refused` (1,) are 64-bit integers. The loop sets `entered` to 1 at the first
-    event, and `refused` to 1 if the FMU rejects event mode.
+    Attributes:
+        enter_event_mode: Address of the FMI function that enters event mode.
+        update: Address of the FMI function that updates the discrete states.
+        enter_step_mode: Address of the FMI function that returns to step mode.
+        set: Discrete inputs.
+        last: Values of the discrete inputs at the last event.
+        entered: 64-bit integer (1,); the loop sets it to 1 at the first event.
+        refused: 64-bit integer (1,); the loop sets it to 1 if the FMU rejects event mode.
     """
 
     enter_event_mode: int
@@ -298,10 +303,16 @@ class ClockTable(NamedTuple):
 class Tableau(NamedTuple):
     """Coefficients of an explicit or linearly implicit integration method with s stages.
 
-    The Butcher tableau consists of a (s, s), b (s,) and c (s,). The dense output of degree d has
-    the coefficients `dense` (s, d). The error estimate has the weights `error` (s,), or None for
-    fixed steps. A linearly implicit method has gamma > 0 and the coefficients `coupling` (s, s) and
-    `time` (s,).
+    Attributes:
+        order: Order of accuracy.
+        a: Matrix (s, s) of the Butcher tableau.
+        b: Weights (s,) of the Butcher tableau.
+        c: Nodes (s,) of the Butcher tableau.
+        dense: Coefficients (s, d) of the dense output of degree d.
+        error: Weights (s,) of the error estimate, or None for fixed steps.
+        gamma: Coefficient gamma of a linearly implicit method, or 0 for an explicit method.
+        coupling: Coefficients (s, s) of the earlier stages in a linearly implicit method.
+        time: Coefficients (s,) of the time derivative of a linearly implicit method.
     """
 
     order: int
@@ -365,8 +376,12 @@ class Exchange(NamedTuple):
         functions: Addresses of eight FMI functions: set the time, set the states, get derivatives,
             event indicators, states and nominal values, complete an integrator step, and get
             directional derivatives. The last two addresses are 0 if the functions are not used.
+        explicit: Coefficients of the explicit method, or None.
+        implicit: Coefficients of the linearly implicit method, or None.
+        collocation: Coefficients of the collocation method, or None.
         tolerances: rtol, atol (NaN for rtol times the nominal value) and longest inner step [s].
         switching: Constants of the stiffness detection.
+        sparsity: Sparsity of the Jacobian of the state derivatives.
         references: Value references (2, r): derivatives in the first row, states in the second row.
         inputs: Values (m,) of all inputs.
         polynomials: Coefficients (k, m) of the input polynomials, which the loop uses if the

@@ -409,7 +409,7 @@ def _size(r: Array) -> float:
 
 
 def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
-    """Group values by greedy colouring, so that each part reads at most one value of a group."""
+    """Group values by greedy colouring; each of the `readers` reads at most one of a group."""
     colors: list[tuple[set[str], list[int]]] = []
     for k, some in enumerate(readers):
         for taken, color in colors:

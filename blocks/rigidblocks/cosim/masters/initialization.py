@@ -248,7 +248,7 @@ class Initialization:
         return np.array(list(own), dtype=int)
 
     def _guess(self, group: StartGroup, links: Links, columns: Array) -> Array:
-        """Return the initial guess of outputs from the start values of the connected inputs.
+        """Return the initial guess of the outputs `columns`: the start values of connected inputs.
 
         Start values from the user replace declared start values.
         """

@@ -304,7 +304,7 @@ class EventStep:
         self._scheme.step_within(whole, t, dt)
 
     def _downward_crossings(self, values_before: Array) -> Array:
-        """Return the indices of the event indicators that fell through zero in the step."""
+        """Return the indices of the event indicators that fell from `values_before` below zero."""
         now = self._parts.row()[self._events]
         return np.asarray(self._events[(values_before > 0) & (now <= 0)])
 
@@ -506,7 +506,7 @@ class PolynomialStep(Scheme):
         return self._slopes[group](share)
 
     def _repeat_step(self, group: tuple[str, ...], t: float, dt: float, simultaneous: bool) -> None:
-        """Roll back a group of parts to the saved state, and step the group again."""
+        """Roll back a group to the saved state, and step it again (Jacobi if `simultaneous`)."""
         for name in group:
             self._parts.by_name[name].restore_state(_STEP)
         self._sweep(group, t, dt, simultaneous)

@@ -105,7 +105,7 @@ class Coupling:
         return self.extrapolate + (2 if self.iterate else 1)
 
     def check(self, wiring: Wiring, form: str, events: Any) -> None:
-        """Raise ValueError for options that exclude each other or do not fit the system."""
+        """Raise ValueError for options that exclude each other, the `form`, or the system."""
         if self.is_plain:
             return
         given = ", ".join(name for name, value in vars(self).items() if value)
@@ -169,9 +169,17 @@ FORMS = ("compiled", "numpy", "fused", "traced")
 class Plan:
     """Plan of a run: the wiring of a system, and the options.
 
-    The communication step `dt` and the start time `t_start` are in seconds. `schedule` contains the
-    values that are set during the run. Plans that differ only in their start values and their
-    scenarios share the compiled code.
+    Plans that differ only in their start values and their scenarios share the compiled code.
+
+    Attributes:
+        wiring: Parts and connections of the system.
+        t_start: Start time [s].
+        dt: Communication step [s].
+        order: Stepping order of the parts, "gauss-seidel" or "jacobi".
+        form: Implementation of the blocks, as in `simulate`.
+        events: Names of the outputs that are event indicators.
+        coupling: Coupling options.
+        schedule: Values that are set during the run, or None.
     """
 
     wiring: Wiring

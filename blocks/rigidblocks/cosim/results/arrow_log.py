@@ -66,7 +66,7 @@ def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[st
 
 
 class LoggedValues:
-    """Values (n, columns) of a log, read from disk on access; column 0 of the log is time.
+    """Values (n, columns) of a log, read from disk on access.
 
     `values[rows, columns]` reads only the given columns from a log on disk and returns an array.
     `numpy.asarray(values)` reads all columns. The first access to a column verifies its checksums.

@@ -208,7 +208,7 @@ def _reserve_file(path: Path) -> Iterator[None]:
 
 
 def _open_lock(lock: Path, busy_error: OSError) -> int | None:
-    """Lock a lock file; return its descriptor, or None if the disk does not support locks."""
+    """Lock a lock file, or raise `busy_error`; return its descriptor, None without lock support."""
     if fcntl is None:
         return None
     while True:

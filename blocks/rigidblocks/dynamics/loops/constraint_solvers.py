@@ -420,7 +420,16 @@ def elimination(
 
     This is the default solver. It works in coordinates with unit inertia and exploits the loop
     structure (`eliminate_constraints`). It determines the rank from L^-T K^T, without forming
-    K H^-1 K^T.
+    K H^-1 K^T. L is the factor of H = L^T L.
+
+    Args:
+        H: Joint-space inertia matrix (nv, nv).
+        f: Joint forces minus bias forces (nv,), tau - C.
+        K: Constraint matrix (nc, nv).
+        k: Right-hand side (nc,) of the constraint equation K qdd = k.
+        parent: Expanded parent array of the tree (`expanded_parent`). Without it, L is dense.
+        blocks: Indices of the constraints of each loop. Without them, one block has all
+            constraints.
     """
     parent = _chain(len(H)) if parent is None else parent
     L = ltl(H, parent)
@@ -442,7 +451,8 @@ def kkt(
         [H, K^T; K, 0] [qdd; -lam] = [f; k]
 
     The factorization has no row exchanges. Complete pivoting of K removes dependent constraints
-    (RBDA 8.8) and sets their lam to 0.
+    (RBDA 8.8) and sets their lam to 0. The arguments are as in `elimination`. The function does not
+    use `parent` and `blocks`.
     """
     del parent, blocks
     kept = reduction(K, k).kept
@@ -469,6 +479,8 @@ def multipliers(
     singular values of Y, whose squares are the singular values of A.
 
         H = L^T L,   Y = L^-T K^T,   z = L^-T f,   A = Y^T Y,   b = k - Y^T z
+
+    The arguments are as in `elimination`. The function does not use `blocks`.
     """
     del blocks
     parent = _chain(len(H)) if parent is None else parent
@@ -495,7 +507,8 @@ def null_space_method(
 
     qdd = G ydd + g is the general solution of K qdd = k. Complete pivoting of K selects the
     independent variables and sets lam of dependent constraints to 0 (RBDA 8.8). `independent` lists
-    the indices of prescribed independent variables, which the function does not check.
+    the indices of prescribed independent variables, which the function does not check. The other
+    arguments are as in `elimination`. The function does not use `parent` and `blocks`.
     """
     del parent, blocks
     K_x = reduction(K, k, independent)
@@ -539,6 +552,8 @@ def svd_null_space(
     corresponding component of k is dropped. With `damping`, relative to the largest singular value,
     s / (s^2 + damping^2) replaces 1/s. Damping softens the constraints near singular configurations
     (Spencer 2004, 3.3). The constraint forces lam are the minimum-norm solution.
+
+    The other arguments are as in `elimination`. The function does not use `parent` and `blocks`.
     """
     del parent, blocks
     factors = svd(K)

@@ -115,12 +115,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the output and the input of a link, with connector aliases resolved."""
+    """Return the FMU output and the FMU input of a link; aliases are replaced by FMU variables."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return the identifier of a connector, with an alias resolved to the FMU variable."""
+    """Return the identifier of a connector; an alias is replaced by the FMU variable."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
