@@ -79,7 +79,7 @@ def test_stability_limit_of_the_step_includes_contacts_that_are_open_at_the_star
     assert warned(plant, 3.0 / W0)
 
 
-def test_eigenvalues_of_a_plant_with_a_spring_equal_the_roots_of_the_oscillator():
+def test_eigenvalues_of_a_plant_with_a_spring_are_the_roots_of_its_characteristic_polynomial():
     block = slider(Spring(K, 100.0))
     p = Record({port.name: port.start for port in block.parameters})
     found = block.modes(Record({"q": block.q0, "qd": np.zeros(1)}), p)
