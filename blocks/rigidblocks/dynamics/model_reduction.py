@@ -247,7 +247,7 @@ def _move_shared_inertia_to_parents(model: EquivalentModel) -> EquivalentModel:
 
 
 def split_inertia(joint: Joint, inertia: RigidInertia) -> tuple[RigidInertia, RigidInertia]:
-    """Split the inertia of a body into the share that stays and a parent share (RBDA Table 9.7).
+    """Split the inertia of a body so that one part can move to the parent (RBDA Table 9.7).
 
     Returns:
         The inertia that remains on the body, with as many zeros as possible, and the inertia that

@@ -350,7 +350,11 @@ def _build_tree(lower: Array, upper: Array, numbers: Array) -> tuple[list[RayBox
 
 
 def _best_cut(lower: Array, upper: Array) -> int:
-    """Return the number of items in the first part of the best division of ordered items."""
+    """Return the number of boxes in the first group, for the best division into two groups.
+
+    `lower` and `upper` (n, 3) are the corners of n boxes in a fixed order. The best division has
+    the smallest sum of bounding-box surface areas, each times the number of boxes in the group.
+    """
     first = np.maximum.accumulate(upper) - np.minimum.accumulate(lower)
     last = np.maximum.accumulate(upper[::-1]) - np.minimum.accumulate(lower[::-1])
     count = np.arange(1, len(lower))

@@ -164,7 +164,7 @@ def _lines(assignments: Sequence[Assignment], names: dict[str, str]) -> Iterator
 
 
 def _copy_runs(assignments: Iterable[Assignment]) -> Iterator[list[Assignment]]:
-    """Yield the statements in groups; a group is a run of copies of consecutive elements."""
+    """Yield groups of statements: copies of consecutive elements, or one other statement."""
     run: list[Assignment] = []
     expected = None  # indices of the elements that continue the run
     for one in assignments:

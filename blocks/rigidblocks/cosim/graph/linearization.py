@@ -547,10 +547,10 @@ def _step_graph(memory: Memory, inputs: tuple[Port, ...], outputs: tuple[Port, .
 
 
 def state_matrix_function(memory: Memory) -> Callable[[Array], Array]:
-    """Return a function of the memory vector m that returns the Jacobian of the states.
+    """Return a function that returns the state matrix for a memory vector m.
 
-    The Jacobian is the derivative of dx/dt, or of the states after a sample, with respect to the
-    states. Its coordinates may be dependent, such as the elements of quaternions.
+    The state matrix is the Jacobian of dx/dt, or of the states after a sample, with respect to the
+    states x. The elements of x may be dependent, such as the elements of quaternions.
     """
     derivatives = jacobian(_step_graph(memory, (), ()), ("dx",), ("x",))
     n = memory.z.stop - memory.x.start

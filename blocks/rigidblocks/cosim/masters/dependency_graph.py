@@ -105,11 +105,11 @@ class Links:
 
     @cached_property
     def inputs_at_end(self) -> Mapping[str, Array]:
-        """Indices of the inputs that read the value at the end of a step, by part name.
+        """Indices of the inputs that need the value at the end of a step, by part name.
 
-        They apply to parts without polynomial inputs. These are the inputs in algebraic loops,
-        whose values must be consistent at the end of the step, and all inputs of the parts in
-        `samplers`.
+        A part without polynomial inputs holds these inputs at the final value, and all others at
+        the mean. They are the inputs in algebraic loops, which must be consistent at the end of a
+        step, and all inputs of the parts in `samplers`.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:
@@ -448,9 +448,8 @@ class InterfaceJacobian:
     def __call__(self, share: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        `share(part, inputs)` returns the derivatives of the values that the inputs have in a step,
-        with respect to the connected outputs at the end of the step. They do not include unit
-        conversions.
+        For each input, `share(part, inputs)` returns the derivative of the input value with respect
+        to the new value of its source. Unit conversions are not included.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:

@@ -25,9 +25,8 @@ _AGREEMENT = 1e-9  # maximum relative difference between an input and its source
 class _StartWire(NamedTuple):
     """Wire between two parts during the initialization.
 
-    `known` marks the source elements whose values are known. If `is_guess` is true, the start value
-    of the source is the initial guess of the input. This requires that only the source has a start
-    value.
+    `known` marks the source elements with known values. `is_guess` is true if only the source, not
+    the input, has a start value. This value is then the initial guess of the input.
     """
 
     known: Array

@@ -304,7 +304,7 @@ class EventStep:
         self._scheme.step_within(whole, t, dt)
 
     def _downward_crossings(self, values_before: Array) -> Array:
-        """Return the indices of the event indicators that fell from `values_before` below zero."""
+        """Return the event indicators that were positive in `values_before`, but are not now."""
         now = self._parts.row()[self._events]
         return np.asarray(self._events[(values_before > 0) & (now <= 0)])
 
@@ -690,9 +690,9 @@ class StepSizeControl(Scheme):
             self._halvings -= 1
 
     def _try_step(self, t: float, h: float, is_last: bool) -> float:
-        """Take two half steps of h / 2; return their estimated error relative to the tolerance.
+        """Take a step of h, roll it back, and take two half steps; return the estimated error.
 
-        The comparison is a step of size h, which is rolled back first. If the error is above 1 and
+        The estimate compares both results, and is relative to the tolerance. If it is above 1 and
         `is_last` is false, the half steps are also rolled back.
         """
         self._parts.save_state(_WHOLE)

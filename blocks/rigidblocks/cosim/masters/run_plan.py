@@ -209,7 +209,7 @@ class Plan:
 
     @cached_property
     def slow_parts(self) -> dict[str, int]:
-        """Parts with their own, longer communication step, as a number of steps of the run."""
+        """Number of steps of the run in one step of each part with its own, longer step."""
         counts = {
             name: round(part.dt / self.dt)
             for name, part in self.wiring.parts.items()

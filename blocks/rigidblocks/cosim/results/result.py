@@ -315,7 +315,7 @@ def curves_of(result: Result, name: str) -> Array:
 
 
 def names_of(result: Result, name: str) -> list[str]:
-    """Return the element names of a signal, or the given name if it is the name of an element."""
+    """Return the element names of the signal `name`, or [`name`] for an element name."""
     whole = name in {port.name for port in result.ports}
     return list(result.port(name).element_names) if whole else [name]
 

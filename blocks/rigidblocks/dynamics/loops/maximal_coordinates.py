@@ -253,8 +253,9 @@ def sparse_solution(W: Any, right: Array, bodies: int) -> Array:
 def factorization(W: Any, softness: Array) -> Any:
     """Return the SuperLU factors of W - diag(softness).
 
-    A quasidefinite matrix has a factorization for every pivot order (Vanderbei 1995). The function
-    uses the order with the least fill-in.
+    `softness` is a small positive number for each constraint row, and zero for the other rows. It
+    makes the matrix quasidefinite. Such a matrix has a factorization for every pivot order
+    (Vanderbei 1995). The function uses a minimum-degree order, which keeps the fill-in small.
     """
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
