@@ -329,8 +329,8 @@ class Replay:
     def residuals(self, z: Array) -> Array:
         """Return the residuals (m,) = measurements - outputs for the parameters z (n,).
 
-        If a run fails, each residual is -1000 times the standard deviation of its column.
-        If the first run fails, the method raises the exception of the run.
+        If a run fails, each residual is -1000 times the standard deviation of its column, so that
+        the optimizer rejects z. If the first run fails, the method raises the exception of the run.
         """
         names = list(self.rows.measured)
         self.runs += 1

@@ -27,9 +27,10 @@ from rigidblocks.robot.tree import Tree
 from rigidblocks.tracing.compiled_functions import CompiledBatch, compile_function
 
 JOINT_TERMS = ("viscous", "coulomb", "offset", "rotor")
-"""Terms of a joint force in addition to the bodies.
+"""Terms of a joint force that are not due to the inertias of the bodies.
 
-They are b qd, c sign(qd), a constant, and the reflected rotor inertia I_r qdd.
+The terms are b qd (viscous), c sign(qd) (coulomb), a constant (offset), and I_r qdd with the
+reflected rotor inertia I_r (rotor).
 """
 
 _RANK = 1e-8  # a column is dependent if its relative distance to the previous columns is smaller

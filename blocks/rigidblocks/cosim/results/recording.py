@@ -43,7 +43,7 @@ class RecordOptions:
     """Recording options: recorded outputs, recorded communication points and result file.
 
     `record` contains patterns of output names such as `robot.*`. The run records every `every`-th
-    communication point, in the file `save` or, without a file, in memory.
+    communication point. The samples are in the file `save`, or in memory if `save` is None.
     """
 
     record: Sequence[str] = ("*",)

@@ -147,10 +147,11 @@ class Rule(NamedTuple):
 Rules = Mapping[str, tuple[str, str]]
 """Attributes and children of each element.
 
-An attribute is written `name:kind`, and a child `name`. A final `!` marks a required item, a final
-`*` an item that may be repeated, and a final `*!` an item that occurs at least once. Children with
-a `|` between them are alternatives: at most one of them occurs, unless they may be repeated. The
-child `#` is text, and `...` is any content.
+The keys are element names. The values are pairs of strings: the attributes, written `name:kind`,
+and the children, written `name`. A final `!` marks a required item, a final `*` an item that may be
+repeated, and a final `*!` an item that occurs at least once. Children with a `|` between them are
+alternatives: at most one of them occurs, unless they may be repeated. The child `#` is text, and
+`...` is any content.
 """
 
 INWARD = "input", "parameter", "structuralParameter"  # causalities of connectors that read a value
