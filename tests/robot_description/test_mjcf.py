@@ -871,14 +871,14 @@ BROKEN = {
         mjcf(f"<body><joint/>{FLUID_GEOM}</body>", "<option density='1000'/>"),
         "the file has fluid forces on ellipsoids",
     ),
-    "a spatial tendon over three sites": (
+    "a spatial tendon around a sphere": (
         mjcf(
-            "<site name='s'/>"
-            f"<body><joint/>{GEOM}<site name='t' pos='0 1 0'/><site name='u' pos='1 1 0'/></body>",
-            "<tendon><spatial stiffness='3'><site site='s'/><site site='t'/><site site='u'/>"
+            "<site name='s'/><geom name='g' size='0.1' pos='0 0.5 0'/>"
+            f"<body><joint/>{GEOM}<site name='t' pos='0 1 0'/></body>",
+            "<tendon><spatial stiffness='3'><site site='s'/><geom geom='g'/><site site='t'/>"
             "</spatial></tendon>",
         ),
-        "tendons that are neither springs between two points nor sums of joint positions",
+        "tendons that are neither sums of joint positions nor paths through sites",
     ),
 }
 
@@ -1035,8 +1035,8 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
     ("actuator", "reason"),
     [
         ('<muscle name="m" joint="j" lengthrange="0 1"/>', "is not an affine actuator, a PID"),
-        ('<motor name="m" site="s" gear="1 0 0 0 0 0"/>', "does not act on a hinge, a slide or"),
-        ('<motor name="m" tendon="bent"/>', "does not act on a hinge, a slide or a fixed tendon"),
+        ('<motor name="m" site="s" gear="0 0 0 0 0 0"/>', "does not act on a hinge, a slide, a"),
+        ('<motor name="m" tendon="bent"/>', "or a tendon without wrapping geoms"),
         ('<pid name="m" joint="j" kp="2" slewmax="3"/>', "has a slewmax"),
         ('<pid name="m" joint="j" kp="2" kv="1" velrange="-1 1"/>', "with a velocity range"),
         (
@@ -1051,8 +1051,9 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
     ],
 )
 def test_unsupported_mjcf_actuators_are_reported_with_their_line_number(read, actuator, reason):
-    sites = '<site name="s"/></body>'
-    bent = '<tendon><spatial name="bent"><site site="s"/><site site="t"/></spatial></tendon>'
+    sites = '<site name="s"/><geom name="g" size="0.1"/></body>'
+    bent = '<tendon><spatial name="bent"><site site="s"/><geom geom="g"/><site site="t"/>'
+    bent += "</spatial></tendon>"
     world = ROBOTS["hinges"].replace("</body></body>", f'<site name="t"/></body>{sites}')
     text = mjcf(world, f"{bent}<actuator>{actuator}</actuator>")
     robot = read(text)

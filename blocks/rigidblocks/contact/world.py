@@ -30,9 +30,10 @@ from rigidblocks.robot.robot_description import (
     BodyDrag,
     Coupling,
     JointProperties,
-    JointTendon,
+    Place,
     PointSpring,
     RobotDescription,
+    Tendon,
     Weightless,
     unused_name,
 )
@@ -58,7 +59,7 @@ class WorldPart:
     couplings: tuple[Coupling, ...] = ()
     springs: tuple[PointSpring, ...] = ()
     weightless: tuple[Weightless, ...] = ()
-    tendons: tuple[JointTendon, ...] = ()
+    tendons: tuple[Tendon, ...] = ()
     drags: tuple[BodyDrag, ...] = ()
 
     @property
@@ -94,7 +95,7 @@ def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDes
     first = [0, *accumulate(part.model.nb for part in parts.values())]
     columns = zip(*(vars(part.joint_properties).values() for part in parts.values()), strict=True)
     couplings, springs = list[Coupling](), list[PointSpring]()
-    weightless, tendons, drags = list[Weightless](), list[JointTendon](), list[BodyDrag]()
+    weightless, tendons, drags = list[Weightless](), list[Tendon](), list[BodyDrag]()
     for n, (name, part) in zip(first, parts.items(), strict=False):
         couplings += [
             one._replace(joint=one.joint + n, source=one.source + n) for one in part.couplings
@@ -109,8 +110,7 @@ def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDes
             one._replace(name=f"{name}_{one.name}", body=one.body + n) for one in part.weightless
         ]
         tendons += [
-            one._replace(name=f"{name}_{one.name}", joints=tuple(j + n for j in one.joints))
-            for one in part.tendons
+            _shift_tendon(one, n)._replace(name=f"{name}_{one.name}") for one in part.tendons
         ]
         drags += [one._replace(name=f"{name}_{one.name}", body=one.body + n) for one in part.drags]
     return RobotDescription(
@@ -140,7 +140,7 @@ def shifted_elements(
         moved = one._replace(body=_shift_body(one.body, n), other=_shift_body(one.other, n))
         springs.append(moved._replace(other_point=tuple(map(float, at))))
     couplings = (c._replace(joint=c.joint + n, source=c.source + n) for c in robot.couplings)
-    tendons = (one._replace(joints=tuple(j + n for j in one.joints)) for one in robot.tendons)
+    tendons = (_shift_tendon(one, n, X) for one in robot.tendons)
     return {
         "couplings": tuple(couplings),
         "springs": tuple(springs),
@@ -148,6 +148,25 @@ def shifted_elements(
         "tendons": tuple(tendons),
         "drags": tuple(one._replace(body=one.body + n) for one in robot.drags),
     }
+
+
+def _shift_tendon(tendon: Tendon, n: int, X: Transform | None = None) -> Tendon:
+    """Return a tendon with joint and body indices plus n.
+
+    X is the placement of the base, with which the function transforms frames on the base to world
+    coordinates. By default, they do not change.
+    """
+    line = tendon.line
+    if line is not None:
+        frames = tuple(
+            Place(
+                _shift_body(frame.body, n),
+                frame.placement if frame.body >= 0 or X is None else frame.placement @ X,
+            )
+            for frame in line.frames
+        )
+        line = line._replace(frames=frames)
+    return tendon._replace(joints=tuple(j + n for j in tendon.joints), line=line)
 
 
 def check_rigid(robot: RobotDescription) -> None:

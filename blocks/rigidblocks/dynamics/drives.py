@@ -22,6 +22,7 @@ from rigidblocks.dynamics.force_elements import (
     AlongJoint,
     AlongVelocity,
     JointSum,
+    Line,
     check_name,
     joint_line,
 )
@@ -431,7 +432,8 @@ class Drive:
         joint: Name or index of a joint with one degree of freedom, `AlongJoint`, or `JointSum`. For
             a `JointSum`, such as a differential, s is the weighted sum of joint positions, and the
             force acts on each joint with the weight of the joint. A rigid drive with only a `Rotor`
-            may also act on an `AlongVelocity`.
+            may also act on an `AlongVelocity`. A rigid drive without a rotor inertia may act along
+            any `Line`, such as the `TendonPath` of a cable.
         motor: Motor, which receives the command if the drive has no servo. By default, a `Rotor`
             without inertia.
         gearbox: Ratio, efficiency and backlash of the gearbox.
@@ -451,7 +453,7 @@ class Drive:
     """
 
     name: str
-    joint: str | int | AlongJoint | JointSum
+    joint: str | int | Line
     motor: Motor = _NO_MOTOR
     gearbox: Gearbox = Gearbox()
     current_loop: CurrentLoop | None = None
@@ -487,15 +489,18 @@ class Drive:
             raise ValueError(
                 f"{whose} is elastic and needs a positive rotor inertia, not {inertia}"
             )
-        if isinstance(self.joint, JointSum) and (
+        line = type(self.line).__name__
+        if not isinstance(self.line, AlongJoint) and (
             self.effort is not None or (self.elasticity is None and inertia is not None)
         ):
             raise ValueError(
-                f"{whose} acts on a JointSum, which supports neither an effort limit nor the rotor "
+                f"{whose} acts on a {line}, which supports neither an effort limit nor the rotor "
                 "inertia of a rigid drive"
             )
-        if isinstance(self.joint, JointSum) and self.follower is not None:
-            raise ValueError(f"{whose} acts on a JointSum, which does not support a follower")
+        if not isinstance(self.line, AlongJoint) and self.follower is not None:
+            raise ValueError(f"{whose} acts on a {line}, which does not support a follower")
+        if not isinstance(self.line, AlongJoint | JointSum) and self.elasticity is not None:
+            raise ValueError(f"{whose} acts on a {line}, which does not support an elasticity")
         if self.elasticity is None and self.gearbox.backlash is not None:
             raise ValueError(f"{whose} has backlash and needs an elasticity")
         if self.motor.is_linear and (
@@ -516,9 +521,9 @@ class Drive:
             raise ValueError(f"the {motor} of {whose} does not support a servo: {fault}")
 
     @property
-    def line(self) -> AlongJoint | JointSum:
-        """Joint position, or weighted sum of joint positions, that the drive moves."""
-        return self.joint if isinstance(self.joint, JointSum) else joint_line(self.joint)
+    def line(self) -> Line:
+        """Joint position, sum of joint positions, or line between bodies that the drive moves."""
+        return self.joint if isinstance(self.joint, Line) else joint_line(self.joint)
 
     @property
     def has_force(self) -> bool:
@@ -598,7 +603,7 @@ class Drive:
         """Rotor of a rigid drive; the plant adds its reflected inertia to the joint inertia."""
         if self.elasticity is not None or self.motor.inertia is None:
             return None
-        assert not isinstance(self.line, JointSum)
+        assert isinstance(self.line, AlongJoint)
         return ReflectedRotor(self.line, self.motor.inertia, self.gearbox.ratio)
 
     @property
@@ -606,7 +611,7 @@ class Drive:
         """Coupling of the follower to the joint of the drive."""
         if self.follower is None:
             return None
-        assert not isinstance(self.line, JointSum)
+        assert isinstance(self.line, AlongJoint)
         f = self.follower
         return GearPair(f.joint, self.line, f.ratio, f.offset, tuple(f.curve))
 

@@ -7,7 +7,7 @@ f. The elements use the wrench on the body instead, so they do not compute J.
 """
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -285,7 +285,7 @@ class AgainstGravity(Line):
         def loads(force: Any) -> Loads:
             none = zero_loads(model)
             f_ext = list(none.f_ext)
-            f_ext[i] = _wrench(model, force * up, r)
+            f_ext[i] = point_wrench(model, force * up, r)
             return none._replace(f_ext=np.array(f_ext))
 
         return Length(up @ r, up @ v, loads)
@@ -346,7 +346,7 @@ class Between(Line):
             f_ext = list(none.f_ext)
             for body, sign, at in ((one, 1.0, r1), (two, -1.0, r2)):
                 if body >= 0:
-                    f_ext[body] = _wrench(model, sign * force * n, at)
+                    f_ext[body] = point_wrench(model, sign * force * n, at)
             return none._replace(f_ext=np.array(f_ext))
 
         return Length(select(is_positive, distance, 0.0), n @ (v1 - v2), loads)
@@ -423,7 +423,7 @@ def element_effects(
     model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array
 ) -> ElementEffects:
     """Return the total loads and energy, and the forces and state derivatives of all elements."""
-    motion = _motion(model, elements, q, qd)
+    motion = motion_of_lines(model, [one.along for one in elements], q, qd)
     loads, energy, forces, rates = zero_loads(model), 0.0, [], dict[str, Any]()
     for element in elements:
         s, sd, along = element.along.length(model, motion)
@@ -457,7 +457,8 @@ def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
 
     A switching function changes its sign when the force law switches to another branch.
     """
-    motion, found = _motion(model, elements, q, qd), list[Any]()
+    motion = motion_of_lines(model, [one.along for one in elements], q, qd)
+    found = list[Any]()
     for element in elements:
         length = element.along.length(model, motion)
         found += element.law.margins(length.s, length.sd)
@@ -483,11 +484,9 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
     stop. The damping of dry friction is the damping at zero velocity.
     """
     still = np.zeros(model.nv)
-    motion, rows = _motion(model, elements, q, still), [np.zeros((0, model.nv))]
-    for element in elements:
-        tau, f_ext = element.along.length(model, motion).loads(1.0)
-        weightless = np.zeros(len(model.gravity))
-        rows.append((tau - rnea(model, q, still, still, f_ext, weightless))[None, :])
+    motion = motion_of_lines(model, [one.along for one in elements], q, still)
+    rows = [np.zeros((0, model.nv))]
+    rows += [length_jacobian(model, q, one.along.length(model, motion))[None] for one in elements]
     coefficients = np.array(
         [element.law.max_stiffness_and_damping() for element in elements]
     ).reshape(-1, 2)
@@ -509,8 +508,20 @@ def modes(H: Array, elements: Compliance, free: Array) -> Array:
     return eigenvalues
 
 
-def _motion(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) -> Motion:
-    if not any(element.along.between_bodies for element in elements):
+def length_jacobian(model: Tree, q: Array, length: Length) -> Array:
+    """Return the derivatives (nv,) of a length by the velocities: the joint forces of a unit force.
+
+    The argument `length` is the length of a line at the configuration q (nq,).
+    """
+    still, weightless = np.zeros(model.nv), np.zeros(len(model.gravity))
+    tau, f_ext = length.loads(1.0)
+    row: Array = tau - rnea(model, q, still, still, f_ext, weightless)
+    return row
+
+
+def motion_of_lines(model: Tree, lines: Iterable[Line], q: Array, qd: Array) -> Motion:
+    """Return the motion that the lines need: without body poses if all lines are along joints."""
+    if not any(line.between_bodies for line in lines):
         return Motion(q, qd)
     X0 = [*body_poses(model, q), model.algebra.identity()]
     return Motion(q, qd, X0, [*body_velocities(model, q, qd), model.algebra.zero()])
@@ -539,8 +550,12 @@ def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple
     return at.r, at.E.T @ (X @ motion.v[body])[-len(model.gravity) :]
 
 
-def _wrench(model: Tree, force: Array, point: Array) -> Array:
-    """Return the wrench (6,) of a force at a point; all vectors are in base coordinates."""
-    turns = len(model.algebra.zero()) - len(force)
-    wrench: Array = model.algebra.xlt(point).T @ np.concatenate([np.zeros(turns), force])
+def point_wrench(model: Tree, force: Array, point: Array, torque: Array | None = None) -> Array:
+    """Return the wrench (6,) of a force at a point and of a torque, in base coordinates.
+
+    The shape is (3,) in a planar model. The default torque is zero.
+    """
+    if torque is None:
+        torque = np.zeros(len(model.algebra.zero()) - len(force))
+    wrench: Array = model.algebra.xlt(point).T @ np.concatenate([torque, force])
     return wrench

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from rigidblocks.block.block import Port, Record, StartRelation, Values, call
+from rigidblocks.dynamics.body_lines import line_of
+from rigidblocks.dynamics.force_elements import Length, Motion
 from rigidblocks.dynamics.kinematics import (
     body_accelerations,
     body_poses,
@@ -71,6 +73,8 @@ QUANTITIES = {
     ),
     "joint_position": Quantity((), "", "position", 0),
     "joint_velocity": Quantity((), "", "velocity", 1),
+    "line_length": Quantity((), "", "length", 0),
+    "line_velocity": Quantity((), "", "time derivative of the length", 1),
     "joint_force": Quantity((), "", "force of the actuators", 2),
     "ball_quaternion": Quantity((4,), "1", "orientation of the joint, scalar first", 0),
     "ball_velocity": Quantity((3,), "rad/s", "angular velocity of the joint", 1),
@@ -492,7 +496,8 @@ def _unit(sensor: Sensor) -> str:
     """Return the unit of a sensor that measures a joint position, velocity or force."""
     if sensor.quantity == "joint_force":
         return _FORCE_UNITS[sensor.unit]
-    return sensor.unit if sensor.quantity == "joint_position" else _RATES[sensor.unit]
+    is_position = sensor.quantity in ("joint_position", "line_length")
+    return sensor.unit if is_position else _RATES[sensor.unit]
 
 
 _RATES = {"m": "m/s", "rad": "rad/s", "1": "1/s"}
@@ -671,6 +676,20 @@ class _Motion:
             fan = RayFan(scene, directions, sensor.limits[0])
             best = minimum(best, cast_rays(fan, Y.E @ (X.r - Y.r), Y.E @ X.E.T))
         return minimum(best, np.full(len(directions), sensor.limits[1]))
+
+    def _line(self, sensor: Sensor) -> Length:
+        """Return the length that a sensor measures, multiplied by its coefficient."""
+        assert sensor.path is not None
+        frames = [(self._index(body), X) for body, X in sensor.path.frames]
+        line = line_of(sensor.path.kind, frames, sensor.path.numbers)
+        motion = Motion(self.q, self.qd, self._poses, self._velocities)
+        return line.length(self.model, motion)
+
+    def _line_length(self, sensor: Sensor) -> Any:
+        return sensor.coefficients[0] * self._line(sensor).s
+
+    def _line_velocity(self, sensor: Sensor) -> Any:
+        return sensor.coefficients[0] * self._line(sensor).sd
 
     def _altitude(self, sensor: Sensor) -> Any:
         return self._sensor_frame(sensor)[0].r[2] - self.heights[sensor.name]

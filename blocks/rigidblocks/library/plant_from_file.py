@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from rigidblocks.block.block import finite
 from rigidblocks.common.name_hints import explain_calls
+from rigidblocks.dynamics.body_lines import line_of
 from rigidblocks.dynamics.drives import Drive, Follower, Gearbox
 from rigidblocks.dynamics.force_elements import (
     AgainstGravity,
@@ -19,6 +20,7 @@ from rigidblocks.dynamics.force_elements import (
     Between,
     ForceElement,
     JointSum,
+    Line,
 )
 from rigidblocks.dynamics.force_laws import (
     ConstantForce,
@@ -42,9 +44,10 @@ from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model
 from rigidblocks.robot.robot_description import (
     Actuator,
+    BodyLine,
     JointProperties,
-    JointTendon,
     RobotDescription,
+    Tendon,
     unused_name,
 )
 from rigidblocks.spatial.rigid_motion import quaternion_from_vector
@@ -242,8 +245,11 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     for one in robot.actuators:
         name = unused_name(_identifier(one.name, "actuator"), taken)
         taken.add(name)
-        joint, limit = joints[one.joint], _effort_limit(robot, one.joint)
         motor, gearbox = _described_motor(one), Gearbox(one.gear)
+        if one.line is not None:
+            drives.append(Drive(name, _body_line(one.line), motor, gearbox))
+            continue
+        joint, limit = joints[one.joint], _effort_limit(robot, one.joint)
         if one.others:
             indices, weights = zip((one.joint, 1.0), *one.others, strict=True)
             along = JointSum(tuple(joints[k] for k in indices), weights)
@@ -259,6 +265,11 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
             taken.add(name)
             drives.append(Drive(name, joints[k], effort=limit))
     return tuple(drives)
+
+
+def _body_line(line: BodyLine) -> Line:
+    """Return a line between bodies as a `Line` of force elements and drives."""
+    return line_of(line.kind, line.frames, line.numbers)
 
 
 def _effort_limit(robot: RobotDescription, joint: int) -> float | None:
@@ -413,9 +424,11 @@ def _tendon_elements(
     the stiffness and the damping of stops at the limits of the tendons; None for no stops.
     """
     for one in robot.tendons:
-        line = JointSum(
-            tuple(robot.model.joint_names[j] for j in one.joints), tuple(one.coefficients)
-        )
+        if one.line is not None:
+            line: Line = _body_line(one.line)
+        else:
+            names = tuple(robot.model.joint_names[j] for j in one.joints)
+            line = JointSum(names, tuple(one.coefficients))
         laws = [*(_tendon_laws(one) if joint_friction else ())]
         if stops and one.limits[0] < one.limits[1] and np.isfinite(one.limits).any():
             laws.append(("stop", Stop(*stops, *one.limits)))
@@ -423,7 +436,7 @@ def _tendon_elements(
         yield from (ForceElement(f"{name}_{kind}", line, law) for kind, law in laws)
 
 
-def _tendon_laws(tendon: JointTendon) -> Iterator[tuple[str, Law]]:
+def _tendon_laws(tendon: Tendon) -> Iterator[tuple[str, Law]]:
     """Yield the name suffix and the force law of each force of the tendon `tendon`.
 
     A tendon spring with two different rest lengths exerts no force between them. Its law is a pair

@@ -10,17 +10,21 @@ import numpy as np
 from rigidblocks.block.block import Port, Record, StartRelation, finite
 from rigidblocks.dynamics.drives import Drive, drive_transmissions
 from rigidblocks.dynamics.force_elements import (
+    AlongJoint,
     AlongVelocity,
     Compliance,
     ElementEffects,
     ForceElement,
     JointSum,
+    Length,
     Loads,
     compliance,
     element_effects,
     joint_line,
+    length_jacobian,
     margins,
     modes,
+    motion_of_lines,
     rotor_bias,
 )
 from rigidblocks.dynamics.force_laws import TRANSLATION
@@ -278,7 +282,9 @@ class Elements:
         qd0 = np.broadcast_to(qd0, (self.model.nv,))
         ports = list[Port]()
         for drive, place in zip(self.drives, self._drive_places, strict=True):
-            for signal in drive.states(*map(float, _motion_along(place, q0, qd0))):
+            # a drive along a line between bodies has no elasticity, and needs no start position
+            motion = map(float, _motion_along(place, q0, qd0)) if place else ()
+            for signal in drive.states(*motion):
                 ports.append(self._drive_port(drive, signal, signal.start))
         return (*bristles, *ports)
 
@@ -395,11 +401,13 @@ class Elements:
         `effects` contains the effects of the force elements.
         """
         tau, energy, rates = [0.0] * self.model.nv, effects.energy, dict(effects.rates)
-        force = [*effects.force]
-        places = zip(self.drives, self._drives_at(p), self._drive_places, strict=True)
-        for drive, tuned, place in places:
+        force, f_ext = [*effects.force], effects.loads.f_ext
+        lengths = self._drive_lengths(q, qd)
+        places = zip(self.drives, self._drives_at(p), self._drive_places, lengths, strict=True)
+        for drive, tuned, place, along in places:
             drive_effects = tuned.effects(
-                *_motion_along(place, q, qd),
+                along.s,
+                along.sd,
                 _values_of(u, drive.name, drive.commands),
                 _values_of(x, drive.name, drive.states()),
             )
@@ -407,12 +415,14 @@ class Elements:
                 tau[k] = tau[k] + (
                     drive_effects.force if weight == 1.0 else weight * drive_effects.force
                 )
+            if not place:
+                f_ext = f_ext + along.loads(drive_effects.force).f_ext
             energy = energy + drive_effects.energy
             rates |= {f"{drive.name}_{name}": rate for name, rate in drive_effects.rates.items()}
             force += [drive_effects.outputs[signal.name] for signal in drive.outputs]
         for k, effort in self._efforts.items():
             tau[k] = clip_with_events(tau[k], -effort, effort)
-        loads = Loads(effects.loads.tau + np.array(tau), effects.loads.f_ext)
+        loads = Loads(effects.loads.tau + np.array(tau), f_ext)
         return ElementEffects(loads, energy, tuple(force), rates)
 
     @cached_property
@@ -424,7 +434,7 @@ class Elements:
         efforts: dict[int, float] = {}
         for drive in self._every_drive:
             line = drive.line
-            if drive.effort is not None and not isinstance(line, JointSum):
+            if drive.effort is not None and isinstance(line, AlongJoint):
                 k = line.variables(self.model)[1]
                 efforts[k] = min(drive.effort, efforts.get(k, np.inf))
         return efforts
@@ -445,16 +455,29 @@ class Elements:
 
     @cached_property
     def _drive_places(self) -> "tuple[_Place, ...]":
-        """Joint variables that each drive moves."""
+        """Joint variables that each drive moves; empty for a drive along a line between bodies."""
         found = []
         for drive in self.drives:
             line = drive.line
             if isinstance(line, JointSum):
                 of = zip(line.joints, line.coefficients, strict=True)
                 found.append(tuple((*joint_line(j).variables(self.model), w) for j, w in of))
-            else:
+            elif isinstance(line, AlongJoint):
                 found.append(((*line.variables(self.model), 1.0),))
+            else:
+                found.append(())
         return tuple(found)
+
+    def _drive_lengths(self, q: Array, qd: Array) -> list[Length]:
+        """Return the length that each drive moves; `loads` is only for lines between bodies."""
+        between = [drive.line for drive in self.drives if drive.line.between_bodies]
+        motion = motion_of_lines(self.model, between, q, qd)
+        return [
+            Length(*_motion_along(place, q, qd), _no_loads)
+            if place
+            else drive.line.length(self.model, motion)
+            for drive, place in zip(self.drives, self._drive_places, strict=True)
+        ]
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
@@ -477,11 +500,11 @@ class Elements:
             return found
         of_drives = [
             margin
-            for drive, tuned, place in zip(
-                self.drives, self._drives_at(p), self._drive_places, strict=True
+            for drive, tuned, along in zip(
+                self.drives, self._drives_at(p), self._drive_lengths(q, qd), strict=True
             )
             for margin in tuned.margins(
-                *_motion_along(place, q, qd), _values_of(x, drive.name, drive.states())
+                along.s, along.sd, _values_of(x, drive.name, drive.states())
             )
         ]
         return np.array([*found, *of_drives])
@@ -576,13 +599,15 @@ class Elements:
     def _drive_compliance(self, q: Array, p: Record) -> Compliance:
         """Return the stiffness and the damping of the drives at q, along the drive joints."""
         rows = np.zeros((len(self.drives), self.model.nv))
-        for row, place in zip(rows, self._drive_places, strict=True):
+        lengths = self._drive_lengths(q, np.zeros(self.model.nv))
+        for row, place, along in zip(rows, self._drive_places, lengths, strict=True):
+            if not place:
+                row[:] = length_jacobian(self.model, q, along)
             for _, k, weight in place:
                 row[k] += weight
-        still = np.zeros(self.model.nv)
         found = [
-            drive.max_stiffness_and_damping(_motion_along(place, q, still)[0])
-            for drive, place in zip(self._drives_at(p), self._drive_places, strict=True)
+            drive.max_stiffness_and_damping(along.s)
+            for drive, along in zip(self._drives_at(p), lengths, strict=True)
         ]
         coefficients = np.array(found).reshape(-1, 2)
         return Compliance(rows, *coefficients.T)
@@ -603,6 +628,11 @@ def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
 
 _Place = tuple[tuple[int, int, float], ...]
 """Index in q, index in qd and weight of each joint variable that a drive moves."""
+
+
+def _no_loads(force: Any) -> Loads:
+    del force
+    raise AssertionError("the force of a drive along joints acts on its joint variables")
 
 
 def _motion_along(place: _Place, q: Array, qd: Array) -> tuple[Any, Any]:

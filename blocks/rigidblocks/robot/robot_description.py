@@ -40,6 +40,21 @@ class Place(NamedTuple):
         return self.placement
 
 
+class BodyLine(NamedTuple):
+    """Line of a tendon or of an actuator between frames of bodies.
+
+    `kind` is `path` for a tendon through the origins of the frames, `site` for a wrench at the
+    first frame, or `crank` for a slider-crank. `numbers` contains the weights of the segments of
+    the path, the wrench [n; f] (6,) of a unit force, or the length of the rod [m]. See
+    `dynamics.body_lines`. The second frame of a `site` is the reference frame. The frames of a
+    `crank` are the crank pin and the slider.
+    """
+
+    kind: str
+    frames: tuple[Place, ...]
+    numbers: tuple[float, ...]
+
+
 class Coupling(NamedTuple):
     """Coupling that prescribes the position of a mimic joint.
 
@@ -62,7 +77,8 @@ class Actuator(NamedTuple):
 
     `others` contains the indices of other joints and their weights. If it is not empty, q is the
     joint position plus the weighted sum of the positions of the other joints. Each other joint
-    receives the torque weight * tau.
+    receives the torque weight * tau. If `line` is given, `joint` is -1, and the length and the
+    velocity of the line replace q and qd.
 
     The field `motor` is "affine", "torque" if the command is the torque of a motor [N m], as in
     URDF, or "dc" if it is the voltage of a DC motor. `winding` contains the resistance, the
@@ -93,6 +109,7 @@ class Actuator(NamedTuple):
     winding: tuple[float, float, float] | None = None
     pid: tuple[float, float, float] | None = None
     feedforward: bool = False
+    line: BodyLine | None = None
 
 
 class PointSpring(NamedTuple):
@@ -127,14 +144,14 @@ class Weightless(NamedTuple):
     centre: tuple[float, ...]
 
 
-class JointTendon(NamedTuple):
-    """Tendon whose length is a weighted sum of joint positions.
+class Tendon(NamedTuple):
+    """Tendon whose length is a weighted sum of joint positions, or the length of a line.
 
         s = sum of coefficients[k] q[joints[k]]
 
-    The tendon has a spring, a damper, dry friction and limits of s. `joints` are joint indices. The
-    spring is slack between the two rest lengths `rest`. The limits (lower, upper) apply only in a
-    plant with stops.
+    If `line` is given, s is the length of this line, and the tendon has no joints. The tendon has a
+    spring, a damper, dry friction and limits of s. `joints` are joint indices. The spring is slack
+    between the two rest lengths `rest`. The limits (lower, upper) apply only in a plant with stops.
     """
 
     name: str
@@ -145,6 +162,7 @@ class JointTendon(NamedTuple):
     rest: tuple[float, float] = (0.0, 0.0)
     friction: float = 0.0
     limits: tuple[float, float] = (-np.inf, np.inf)
+    line: BodyLine | None = None
 
 
 class BodyDrag(NamedTuple):
@@ -217,6 +235,7 @@ class Sensor:
         obstacles: The shapes that the ray of a range sensor can hit.
         directions: The unit vectors (n, 3) along the rays of a lidar, in sensor coordinates.
         limits: The smallest and the largest range of a lidar [m].
+        path: The line of a length sensor, or None.
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
         cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
@@ -236,6 +255,7 @@ class Sensor:
     obstacles: tuple[Obstacle, ...] = ()
     directions: Array | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
+    path: BodyLine | None = None
     vector: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = np.inf
     sampling: Sampling = field(default_factory=Sampling)
@@ -342,7 +362,7 @@ class RobotDescription(AttributeHints):
         qd0: The initial velocity (nv,), or None for zero velocity.
         keyframes: The named states of the file.
         weightless: The masses on which gravity does not act.
-        tendons: The tendons whose lengths are weighted sums of joint positions.
+        tendons: The tendons along joint positions or along lines between bodies.
         drags: Fluid drag on the bodies.
         sensors: The sensors of the file that can become plant outputs.
     """
@@ -375,7 +395,7 @@ class RobotDescription(AttributeHints):
     qd0: Array | None = None
     keyframes: Mapping[str, Keyframe] = field(default_factory=dict)
     weightless: tuple[Weightless, ...] = ()
-    tendons: tuple[JointTendon, ...] = ()
+    tendons: tuple[Tendon, ...] = ()
     drags: tuple[BodyDrag, ...] = ()
     sensors: tuple[Sensor, ...] = ()
 

@@ -20,13 +20,14 @@ from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
+    BodyLine,
     Coupling,
     JointProperties,
-    JointTendon,
     Keyframe,
     Place,
     PointSpring,
     RobotDescription,
+    Tendon,
     Weightless,
 )
 from rigidblocks.robot.shapes import (
@@ -188,6 +189,11 @@ def json_value(value: Any) -> Any:
         return {k: v for k, v in asdict(value).items() if v is not None}
     if isinstance(value, str):
         return value
+    if isinstance(value, BodyLine):
+        frames = [
+            {"body": frame.body, "placement": json_value(frame.placement)} for frame in value.frames
+        ]
+        return {"kind": value.kind, "frames": frames, "numbers": list(value.numbers)}
     if hasattr(value, "E"):
         return {"E": json_value(value.E), "r": json_value(value.r)}
     array = np.asarray(value)
@@ -341,8 +347,9 @@ def _omissions(robot: RobotDescription) -> list[str]:
     return [f"its {len(robot.sensors)} sensors are not stored in a JSON file"]
 
 
-def _tendon_to_json(tendon: JointTendon) -> dict[str, Any]:
-    values = {key: json_value(value) for key, value in tendon._asdict().items() if key != "limits"}
+def _tendon_to_json(tendon: Tendon) -> dict[str, Any]:
+    given = {k: v for k, v in tendon._asdict().items() if k != "limits" and v is not None}
+    values = {key: json_value(value) for key, value in given.items()}
     return values | {"limits": [*map(_finite, tendon.limits)]}
 
 
@@ -356,6 +363,8 @@ def _actuator_to_json(actuator: Actuator) -> dict[str, Any]:
     for key in _ACTUATOR_OPTIONS:
         if every[key] == default[key]:
             del every[key]
+    if actuator.line is not None:
+        every["line"] = json_value(actuator.line)
     limits = (key for key in ("control", "force", "activation") if key in every)
     return {**every, **{key: [*map(_finite, every[key])] for key in limits}}
 
@@ -628,13 +637,15 @@ def _weightless(node: Node, model: Model | PlanarModel) -> Weightless:
     return Weightless(node["name"].text(), body, node["mass"].number(), centre)
 
 
-def _tendon(node: Node, model: Model | PlanarModel) -> JointTendon:
-    node.check_keys(set(JointTendon._fields))
+def _tendon(node: Node, model: Model | PlanarModel) -> Tendon:
+    node.check_keys(set(Tendon._fields))
     joints = tuple(_single_dof_joint(item, model) for item in node["joints"])
-    if not joints:
+    given = node.get("line")
+    line = None if given is None else _body_line(given, model.nb)
+    if not joints and line is None:
         raise node["joints"].error("must list one or more joints")
     lower, upper = (item.value if item.value is None else item.number() for item in node["limits"])
-    return JointTendon(
+    return Tendon(
         node["name"].text(),
         joints,
         tuple(node["coefficients"].array(len(joints)).tolist()),
@@ -643,7 +654,33 @@ def _tendon(node: Node, model: Model | PlanarModel) -> JointTendon:
         _two(node["rest"]),
         _not_negative(node["friction"]),
         (-np.inf if lower is None else lower, np.inf if upper is None else upper),
+        line,
     )
+
+
+_LINES = {"path": "two or more frames and a weight for each segment",
+          "site": "one or two frames and a wrench of 6 numbers",
+          "crank": "two frames and the length of the rod"}  # fmt: skip
+
+
+def _body_line(node: Node, nb: int) -> BodyLine:
+    """Return the line between bodies that a node defines."""
+    node.check_keys(set(BodyLine._fields))
+    kind = node["kind"].text()
+    if kind not in _LINES:
+        raise node["kind"].error(f"is '{kind}'; it must be {', '.join(_LINES)}")
+    frames = []
+    for item in node["frames"]:
+        item.check_keys({"body", "placement"})
+        frames.append(Place(_body(item["body"], nb), transform(item["placement"])))
+    numbers = tuple(item.number() for item in node["numbers"])
+    sizes = len(frames), len(numbers)
+    allowed = {"path": sizes[0] >= 2 and sizes[1] == sizes[0] - 1,
+               "site": sizes in ((1, 6), (2, 6)), "crank": sizes == (2, 1)}  # fmt: skip
+    if not allowed[kind]:
+        text = f"has {sizes[0]} frames and {sizes[1]} numbers; a {kind} needs {_LINES[kind]}"
+        raise node.error(text)
+    return BodyLine(kind, tuple(frames), numbers)
 
 
 def _two(node: Node) -> tuple[float, float]:
@@ -691,7 +728,7 @@ def _coupling(node: Node, model: Model | PlanarModel) -> Coupling:
 # optional keys of an actuator
 _ACTUATOR_OPTIONS = (
     *("dynamics", "time_constant", "activation", "others", "motor", "winding", "pid"),
-    "feedforward",
+    *("feedforward", "line"),
 )
 
 
@@ -724,6 +761,9 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
             values[key] = tuple(given.array(3).tolist())
     if (given := node.get("feedforward")) is not None:
         values["feedforward"] = given.value is True
+    if (given := node.get("line")) is not None:
+        line = _body_line(given, model.nb)
+        return Actuator(node["name"].text(), -1, node["gear"].number(), **values, line=line)
     joint = _single_dof_joint(node["joint"], model)
     values["others"] = tuple(_other_joint(item, model, joint) for item in node.items("others"))
     return Actuator(node["name"].text(), joint, node["gear"].number(), **values)

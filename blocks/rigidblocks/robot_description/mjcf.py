@@ -18,16 +18,21 @@ from rigidblocks.robot.robot_description import (
 )
 from rigidblocks.robot_description.external_parsers import compiled_model, is_installed
 from rigidblocks.robot_description.mjcf_elements import (
-    AT_JOINT,
     box_drags,
     excluded_geom_pairs,
-    has_unread_tendon,
-    joint_tendons,
     placement,
     planes,
-    point_springs,
     shapes,
-    tendon_path,
+)
+from rigidblocks.robot_description.mjcf_tendons import (
+    AT_JOINT,
+    AT_SITE,
+    TENDON_LENGTH,
+    actuator_line,
+    has_unread_tendon,
+    point_springs,
+    tendons,
+    wraps_of,
 )
 from rigidblocks.robot_description.parsed_links import (
     WORLD,
@@ -103,7 +108,7 @@ def read_mjcf(root: Element, path: Path, *, strict: bool) -> Assembly:
         start=reader.start(),
         keyframes=reader.keyframes(),
         weightless=reader.weightless(),
-        tendons=joint_tendons(m, reader.joint, reader.tendon),
+        tendons=tendons(m, reader.joint, reader.body, reader.tendon),
         drags=box_drags(m, reader.body),
         sensors=sensors,
     )
@@ -150,7 +155,7 @@ _DISABLED = {
 def _check_known(path: Path, m: Any) -> None:
     """Reject a model with unsupported elements that affect the motion."""
     unknown = {
-        "tendons that are neither springs between two points nor sums of joint positions": (
+        "tendons that are neither sums of joint positions nor paths through sites": (
             has_unread_tendon(m)
         ),
         "wind": np.any(m.opt.wind) and (m.opt.density or m.opt.viscosity),
@@ -211,7 +216,13 @@ class _Reader:
             self._add(b)
         self.connections += self._loops()
         used = {spring.name for spring in point_springs(m, self.body, self.tendon)}
-        used |= {tendon.name for _, tendon in joint_tendons(m, self.joint, self.tendon)}
+        used |= {tendon.name for _, tendon in tendons(m, self.joint, self.body, self.tendon)}
+        pulled = m.actuator_trnid[m.actuator_trntype == TENDON_LENGTH, 0].tolist()
+        used |= {self.tendon[t] for t in pulled}
+        for t in pulled:
+            if m.tendon_actfrclimited[t]:
+                text = f"tendon '{self.tendon[t]}': the limit of the actuator force is not read"
+                self.warnings.append(text)
         for e, _ in self._equalities(TENDON):
             used |= {self.tendon[t] for t in (m.eq_obj1id[e], m.eq_obj2id[e]) if t >= 0}
         if m.ntendon > len(used):
@@ -443,7 +454,7 @@ class _Reader:
         if kind == JOINT:
             yield number, 1.0
             return
-        wraps = tendon_path(self.m, number)
+        wraps = wraps_of(self.m, number)
         if np.any(self.m.wrap_type[wraps] != AT_JOINT):
             text = f"of tendons needs fixed tendons, but '{self.tendon[number]}' is spatial"
             raise self._equality_error(line, text)
@@ -540,8 +551,9 @@ class _Reader:
         found, count = [], 0 if "actuation" in self.m.disabled else len(self.m.actuator_trntype)
         for k, name in enumerate(self._names("actuator", count)):
             numbers, weights = self._moved_joints(k)
+            links, line = actuator_line(self.m, k, self.body)
             locked = [j for j in numbers if j in self._locked_joints()]
-            reason = self._unread_law(k) if numbers else _NO_JOINTS
+            reason = self._unread_law(k) if numbers or line else _NO_JOINTS
             if locked:
                 joint = f"'{self.joint[locked[0]]}'"
                 text = f"acts on joint {joint}, which is fixed, and is ignored"
@@ -549,6 +561,8 @@ class _Reader:
             elif reason is not None:
                 text = f"actuator '{name}' {reason} and is ignored"
                 self.warnings.append(f"{self._actuator_line(k)}{text}")
+            elif line is not None:
+                found.append((links, self._actuator(k, [], [], name)._replace(line=line)))
             else:
                 joints = [self.joint[j] for j in numbers]
                 found.append((joints, self._actuator(k, numbers, weights, name)))
@@ -567,7 +581,7 @@ class _Reader:
         m, number = self.m, int(self.m.actuator_trnid[k, 0])
         if m.actuator_trntype[k] in (0, 1):
             return ([number], [1.0]) if m.jnt_type[number] > BALL else ([], [])
-        wraps = tendon_path(m, number) if m.actuator_trntype[k] == TENDON_LENGTH else None
+        wraps = wraps_of(m, number) if m.actuator_trntype[k] == TENDON_LENGTH else None
         if wraps is None or not np.all(m.wrap_type[wraps] == AT_JOINT):
             return [], []
         terms = dict[int, float]()
@@ -618,7 +632,7 @@ class _Reader:
         `numbers` and `weights` are the joint indices and weights of `_moved_joints`.
         """
         m = self.m
-        scale = float(m.actuator_gear[k, 0])
+        scale = 1.0 if m.actuator_trntype[k] == AT_SITE else float(m.actuator_gear[k, 0])
         starts = (float(m.qpos0[m.jnt_qposadr[j]]) for j in numbers)
         length_at_zero = scale * sum(w * q for w, q in zip(weights, starts, strict=True))
         control = self._first_control(k)
@@ -629,10 +643,11 @@ class _Reader:
                 (m.actuator_forcelimited, m.actuator_forcerange, k),
             )
         )
-        others = tuple((-1, weight / weights[0]) for weight in weights[1:])
+        first = weights[0] if weights else 1.0
+        others = tuple((-1, weight / first) for weight in weights[1:])
         options: dict[str, Any] = {"control": command, "force": force, "others": others}
         options |= self._actuator_law(k, length_at_zero)
-        return Actuator(name, -1, scale * weights[0], **options)
+        return Actuator(name, -1, scale * first, **options)
 
     def _actuator_law(self, k: int, length_at_zero: float) -> dict[str, Any]:
         """Return the fields of `Actuator` that define the force law and the dynamics.
@@ -696,10 +711,11 @@ class _Reader:
         return list(found.values())
 
 
-TENDON_LENGTH = 3  # mjtTrn
 DC_STATES, PID_STATES, PID_GAIN = 5, 6, 5  # mjtDyn and mjtGain of MuJoCo 4
 _INPUTS = {1: "position", 2: "velocity", 4: "feedforward", 8: "voltage"}  # mjtCtrlInput
-_NO_JOINTS = "does not act on a hinge, a slide or a fixed tendon"
+_NO_JOINTS = (
+    "does not act on a hinge, a slide, a site, a slider-crank or a tendon without wrapping geoms"
+)
 
 
 def _control_inputs(m: Any, k: int) -> list[str]:

@@ -1,7 +1,4 @@
-"""Geoms and tendons of a compiled MuJoCo model (mjModel).
-
-Geoms become shapes with friction, and tendons between two points become springs.
-"""
+"""Geoms of a compiled MuJoCo model (mjModel), which become shapes with friction, and fluid drag."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -11,7 +8,6 @@ import numpy as np
 from rigidblocks.robot.material import Material
 from rigidblocks.robot.robot_description import (
     BodyDrag,
-    JointTendon,
 )
 from rigidblocks.robot.shapes import (
     MOST_VERTICES,
@@ -23,10 +19,6 @@ from rigidblocks.robot.shapes import (
     Plane,
     Shape,
     Sphere,
-)
-from rigidblocks.robot_description.parsed_links import (
-    WORLD,
-    ParsedSpring,
 )
 from rigidblocks.spatial.rigid_motion import (
     quaternion_rotation,
@@ -183,67 +175,6 @@ def _directions(n: int) -> Array:
     return np.stack([radius * np.cos(phi), radius * np.sin(phi), z], axis=1)
 
 
-AT_JOINT, SITE = 1, 3  # mjtWrap: joint, pulley, site, sphere, cylinder
-_SPRING = ("stiffness", "damping")
-_POLYNOMIAL = ("armature", "stiffnesspoly", "dampingpoly")
-_OTHER = ("frictionloss", "limited", "actfrclimited", *_POLYNOMIAL)
-
-
-def has_unread_tendon(m: Any) -> bool:
-    """Return True if the model has a tendon of an unsupported type that affects the motion.
-
-    The supported types are springs between two points and linear functions of joint positions.
-    """
-    return any(
-        _has_term(m, t, (*_SPRING, *_OTHER)) and not (_is_spring(m, t) or _is_joint_sum(m, t))
-        for t in range(m.ntendon)
-    )
-
-
-def joint_tendons(
-    m: Any, joints: Sequence[str], names: Sequence[str]
-) -> list[tuple[list[str], JointTendon]]:
-    """Return the fixed tendons that affect the motion, with the names of their joints.
-
-    A tendon has the length zero if the position of each joint is the attribute ref of the joint.
-    """
-    found = []
-    for t in range(m.ntendon):
-        if not _is_joint_sum(m, t) or not _has_term(m, t, (*_SPRING, "frictionloss", "limited")):
-            continue
-        wraps = tendon_path(m, t)
-        numbers, weights = m.wrap_objid[wraps], m.wrap_prm[wraps]
-        ref = float(weights @ m.qpos0[m.jnt_qposadr[numbers]])
-        limits = m.tendon_range[t] - ref if m.tendon_limited[t] else (-np.inf, np.inf)
-        tendon = JointTendon(
-            names[t],
-            (),
-            tuple(weights.tolist()),
-            float(m.tendon_stiffness[t]),
-            float(m.tendon_damping[t]),
-            _pair(m.tendon_lengthspring[t] - ref),
-            float(m.tendon_frictionloss[t]),
-            _pair(limits),
-        )
-        found.append(([joints[j] for j in numbers], tendon))
-    return found
-
-
-def _pair(values: Any) -> tuple[float, float]:
-    return float(values[0]), float(values[1])
-
-
-def tendon_path(m: Any, t: int) -> slice:
-    """Return the indices of the wrapped objects of the tendon t (mjModel.wrap_type)."""
-    return slice(int(m.tendon_adr[t]), int(m.tendon_adr[t]) + int(m.tendon_num[t]))
-
-
-def _is_joint_sum(m: Any, t: int) -> bool:
-    """Return True if a tendon is a linear function of joint positions."""
-    kinds = m.wrap_type[tendon_path(m, t)]
-    return bool(np.all(kinds == AT_JOINT)) and not _has_term(m, t, _POLYNOMIAL)
-
-
 def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
     """Return the drag of the bodies in a fluid at rest, by the MuJoCo inertia-box model.
 
@@ -281,46 +212,3 @@ def box_drags(m: Any, links: Sequence[str]) -> list[tuple[str, BodyDrag]]:
 
 
 _LEAST_MASS = 1e-15  # mjMINVAL of MuJoCo
-
-
-def point_springs(m: Any, bodies: Sequence[str], names: Sequence[str]) -> list[ParsedSpring]:
-    """Return the tendons that are springs between two points, with the names of the bodies."""
-    return [
-        ParsedSpring(
-            names[t],
-            (_end(m, int(m.tendon_adr[t]), bodies), _end(m, int(m.tendon_adr[t]) + 1, bodies)),
-            float(m.tendon_stiffness[t]),
-            float(m.tendon_damping[t]),
-            float(m.tendon_lengthspring[t, 0]),
-        )
-        for t in range(m.ntendon)
-        if _has_term(m, t, _SPRING) and _is_spring(m, t)
-    ]
-
-
-def _has_term(m: Any, t: int, parts: Sequence[str]) -> bool:
-    return any(
-        np.any(getattr(m, f"tendon_{part}")[t]) for part in parts if _has_tendon_array(m, part)
-    )
-
-
-def _has_tendon_array(m: Any, part: str) -> bool:
-    return hasattr(m, f"tendon_{part}")
-
-
-def _is_spring(m: Any, t: int) -> bool:
-    """Return True if a tendon is a spring between two points.
-
-    The tendon connects two sites on two bodies directly and has a single rest length.
-    """
-    first, count = int(m.tendon_adr[t]), int(m.tendon_num[t])
-    if count != 2 or np.any(m.wrap_type[first : first + 2] != SITE) or _has_term(m, t, _OTHER):
-        return False
-    one, two = m.site_bodyid[m.wrap_objid[first : first + 2]]
-    shortest, longest = m.tendon_lengthspring[t]
-    return bool(one != two and (shortest == longest or not m.tendon_stiffness[t]))
-
-
-def _end(m: Any, at: int, bodies: Sequence[str]) -> tuple[str, Any]:
-    site = int(m.wrap_objid[at])
-    return bodies[int(m.site_bodyid[site])] or WORLD, m.site_pos[site].copy()

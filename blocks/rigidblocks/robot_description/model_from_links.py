@@ -23,14 +23,15 @@ from rigidblocks.robot.ray_casting import Obstacle, obstacle_of
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
+    BodyLine,
     Coupling,
     JointProperties,
-    JointTendon,
     Keyframe,
     Place,
     PointSpring,
     RobotDescription,
     Sensor,
+    Tendon,
     Weightless,
 )
 from rigidblocks.robot.shapes import Shape
@@ -89,20 +90,29 @@ def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
     )
 
 
-def _tendons(listed: Assembly, numbers: Mapping[str, int]) -> tuple[JointTendon, ...]:
-    """Return the tendons with joint indices; reject a tendon along a fixed joint.
+def _tendons(listed: Assembly, numbers: Mapping[str, int], places: Places) -> tuple[Tendon, ...]:
+    """Return the tendons with joint and body indices; reject a tendon along a fixed joint.
 
     `numbers` maps joint names to joint indices.
     """
-    for joints, one in listed.tendons:
-        for joint in joints:
+    found = []
+    for names, one in listed.tendons:
+        if one.line is not None:
+            found.append(one._replace(line=_body_line(one.line, names, places)))
+            continue
+        for joint in names:
             if joint not in numbers:
                 text = f"tendon '{one.name}' acts on joint '{joint}', which is fixed"
                 raise file_error(listed.path, None, text)
-    return tuple(
-        one._replace(joints=tuple(numbers[joint] for joint in joints))
-        for joints, one in listed.tendons
-    )
+        found.append(one._replace(joints=tuple(numbers[joint] for joint in names)))
+    return tuple(found)
+
+
+def _body_line(line: BodyLine, links: Sequence[str], places: Places) -> BodyLine:
+    """Return a line with its frames on bodies instead of on links."""
+    each = zip(links, line.frames, strict=True)
+    frames = tuple(_move_place(places[link], frame.placement) for link, frame in each)
+    return line._replace(frames=frames)
 
 
 def _drags(listed: Assembly, places: Places) -> tuple[BodyDrag, ...]:
@@ -174,6 +184,7 @@ def _sensor(
         reference=one.reference and _move_place(places[one.reference[0]], one.reference[1]),
         joints=tuple(numbers[joint] for joint in one.joints),
         parts=tuple(part for part in parts if part[1] is not NOTHING),
+        path=one.sensor.path and _body_line(one.sensor.path, one.path_links, places),
         obstacles=tuple(_obstacle(places[link], shape) for link, shape in obstacles),
     )
 
@@ -246,7 +257,7 @@ def describe_robot(listed: Assembly) -> RobotDescription:
                 *unread,
             )
         ),
-        tuple(_number_joints(one, names, numbers) for names, one in listed.actuators),
+        tuple(_number_joints(one, names, numbers, places) for names, one in listed.actuators),
         link_springs(listed, places),
         excluded_link_pairs(listed, places),
         _keyframe(model, couplings, listed.start, {}).q if listed.start else None,
@@ -254,19 +265,22 @@ def describe_robot(listed: Assembly) -> RobotDescription:
             name: _keyframe(model, couplings, q, qd) for name, (q, qd) in listed.keyframes.items()
         },
         weightless=_weightless(listed, places),
-        tendons=_tendons(listed, numbers),
+        tendons=_tendons(listed, numbers, places),
         drags=_drags(listed, places),
         sensors=sensors,
     )
 
 
 def _number_joints(
-    actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int]
+    actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int], places: Places
 ) -> Actuator:
-    """Return an actuator with the indices of the joints `names`.
+    """Return an actuator with the indices of the joints, or of the bodies of its line.
 
-    `numbers` maps joint names to joint indices.
+    `names` are the names of the joints or of the links, and `numbers` maps joint names to joint
+    indices.
     """
+    if actuator.line is not None:
+        return actuator._replace(line=_body_line(actuator.line, names, places))
     first, *more = (numbers[name] for name in names)
     weights = (weight for _, weight in actuator.others)
     return actuator._replace(joint=first, others=tuple(zip(more, weights, strict=True)))

@@ -17,8 +17,8 @@ from rigidblocks.robot.ray_casting import Obstacle
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
-    JointTendon,
     Sensor,
+    Tendon,
     Weightless,
 )
 from rigidblocks.robot.shapes import Plane, Shape
@@ -184,6 +184,7 @@ class ParsedSensor(NamedTuple):
         joint: The name of a joint, or "". If a joint is given, the links outboard of this joint
             replace `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
+        path_links: The links of the frames of the line of a length sensor.
     """
 
     sensor: Sensor
@@ -193,6 +194,7 @@ class ParsedSensor(NamedTuple):
     outboard: Sequence[str] = ()
     joint: str = ""
     obstacles: Sequence[tuple[str, Obstacle]] = ()
+    path_links: Sequence[str] = ()
 
 
 JointValues = Mapping[str, Array]  # positions or velocities by joint name
@@ -209,7 +211,7 @@ class Assembly(NamedTuple):
         start: The initial positions of joints that do not start in the neutral position.
         keyframes: Positions and velocities by keyframe name.
         weightless: Masses on which gravity does not act, by link name, in link coordinates.
-        tendons: Tendons with the names of their joints.
+        tendons: Tendons with the names of their joints, or of the links of their line.
         drags: Fluid drag by link name; the placement is relative to the link.
         sensors: Sensors of the supported types.
         report: Function that yields additional warnings.
@@ -227,7 +229,7 @@ class Assembly(NamedTuple):
     strict: bool = False
     warnings: Sequence[str] = ()
     report: Callable[[], Iterable[str]] = tuple
-    actuators: Sequence[tuple[Sequence[str], Actuator]] = ()  # names of the joints, actuator
+    actuators: Sequence[tuple[Sequence[str], Actuator]] = ()  # names of the joints or links
     springs: Sequence[ParsedSpring] = ()
     collision_exclusions: Sequence[tuple[str, str]] = ()
     planes: Sequence[tuple[str, Plane]] = ()  # static planes, in the coordinates of their link
@@ -236,6 +238,6 @@ class Assembly(NamedTuple):
     start: JointValues = MappingProxyType({})
     keyframes: Mapping[str, tuple[JointValues, JointValues]] = MappingProxyType({})
     weightless: Sequence[tuple[str, Weightless]] = ()
-    tendons: Sequence[tuple[Sequence[str], JointTendon]] = ()
+    tendons: Sequence[tuple[Sequence[str], Tendon]] = ()
     drags: Sequence[tuple[str, BodyDrag]] = ()
     sensors: Sequence[ParsedSensor] = ()

@@ -11,7 +11,13 @@ import numpy as np
 
 from rigidblocks.common.xml_reader import Element, floats, format_error
 from rigidblocks.robot.ray_casting import Obstacle
-from rigidblocks.robot.robot_description import Sampling, Sensor, unused_name
+from rigidblocks.robot.robot_description import BodyLine, Sampling, Sensor, unused_name
+from rigidblocks.robot_description.mjcf_tendons import (
+    AT_SITE,
+    actuator_line,
+    is_path,
+    tendon_path,
+)
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSensor
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
 from rigidblocks.spatial.spatial import Array, Transform, identity
@@ -161,9 +167,33 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
         if kind == "e_potential" and springs:
             raise _UnsupportedSensorError("the potential energy of springs is not supported")
         return ParsedSensor(sensor, outboard=names.links[1:])
+    links, line = _sensor_line(m, names, kind, number)
+    if line is not None:
+        scale = 1.0
+        if kind in _AT_ACTUATOR and m.actuator_trntype[number] != AT_SITE:
+            scale = float(m.actuator_gear[number, 0])
+        is_rotation = line.kind == "site" and not any(line.numbers[3:])
+        quantity = "line_length" if kind.endswith("pos") else "line_velocity"
+        of |= {"quantity": quantity, "path": line, "unit": "rad" if is_rotation else "m"}
+        sensor = Sensor(**of | {"coefficients": (scale,)})
+        return ParsedSensor(sensor, path_links=links)
     joints, coefficients, offset, unit = _joint_sum(m, kind, number)
     more = {"coefficients": coefficients, "offset": offset, "unit": unit}
     return ParsedSensor(Sensor(**of | more), joints=[names.joints[j] for j in joints])
+
+
+def _sensor_line(m: Any, names: Names, kind: str, number: int) -> tuple[list[str], BodyLine | None]:
+    """Return the links and the line of the length that a sensor of a tendon or actuator measures.
+
+    The line is None for sensors along joint positions.
+    """
+    if kind in _AT_TENDON and is_path(m, number):
+        return tendon_path(m, number, names.links)
+    if kind in ("actuatorpos", "actuatorvel"):
+        return actuator_line(m, number, names.links)
+    if kind == "jointactfrc" and any(actuator_line(m, k, names.links)[1] for k in range(m.nu)):
+        raise _UnsupportedSensorError("the forces of actuators at sites and paths are not included")
+    return [], None
 
 
 _KINDS = {
@@ -239,7 +269,7 @@ def _joint_sum(m: Any, kind: str, number: int) -> tuple[list[int], tuple[float, 
         wraps = slice(m.tendon_adr[number], m.tendon_adr[number] + m.tendon_num[number])
         if np.any(m.wrap_type[wraps] != _AT_JOINT_WRAP):
             raise _UnsupportedSensorError(
-                "length sensors support only fixed tendons, not spatial tendons"
+                "length sensors do not support spatial tendons that wrap around geoms"
             )
         joints, weights = m.wrap_objid[wraps].tolist(), m.wrap_prm[wraps]
     else:

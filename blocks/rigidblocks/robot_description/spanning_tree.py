@@ -117,7 +117,7 @@ def split_bodies(listed: Assembly) -> Assembly:
     """
     tree, rest = spanning_tree(listed)
     needed = {name for f in listed.mimic_joints for name in (f.joint, f.source)}
-    needed |= {name for names, _ in listed.actuators for name in names}
+    needed |= {name for names, one in listed.actuators if one.line is None for name in names}
     loaded = [c for c in rest if c.joint.nv and (c.name in needed or joint_properties(c))]
     if not loaded:
         return listed
