@@ -514,7 +514,7 @@ class _Value(NamedTuple):
 
     Attributes:
         kind: "state", "parameter", "input" or "output".
-        whole_port: Port.
+        whole_port: Port that contains the value.
         whole: Name of the port, `part.port`.
         place: Index of the element in C order, or None for the whole port.
     """

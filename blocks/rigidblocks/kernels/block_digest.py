@@ -89,10 +89,10 @@ def cached_texts(generate: Callable[[], dict[str, str]], *objects: Any) -> dict[
 
 @cache
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
-    """Return the digest of each integrator of this package, by the id of the integrator.
+    """Return pairs (integrator, digest) of the integrators of this package, by their ids.
 
-    The values are pairs (integrator, digest). The integrators are constants, and their tables make
-    up most of the data of a block. The cache of `_Digest` therefore starts with these digests.
+    The integrators are constants, and their tables make up most of the data of a block. The cache
+    of `_Digest` therefore starts with these digests.
     """
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 

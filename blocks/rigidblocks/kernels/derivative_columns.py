@@ -506,10 +506,10 @@ def _angular_momentum_map(I: RigidInertia, S: Array) -> Array:
 
 
 def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Array) -> Array:
-    """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity dv.
+    """Return M (6, 9), the change of [B I] of a subtree due to a motion S and a velocity change dv.
 
-    [B I] maps X = [2 dw; da] to the force F = [B I] X. B1 (3, 3) is the angular part of B, and P
-    (3,) the linear momentum. The equations are in `_second_derivative_terms`.
+    The force on the subtree changes by [B I] X, with X = [2 dw; da]. B1 (3, 3) and the linear
+    momentum P (3,) define B. `_second_derivative_terms` contains the equations.
     """
     w, sO = S[:3], S[3:]
     W, U, h = skew(w), skew(sO), skew(I.h)

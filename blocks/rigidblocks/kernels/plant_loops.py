@@ -221,11 +221,10 @@ class PlantLoops:
 
 
 def plant_loops(memory: Memory) -> PlantLoops | None:
-    """Return the stages of a plant with many bodies, or None if straight-line code is used.
+    """Return the C loops of a plant with many bodies; None for all other blocks.
 
-    The stages exist only for a `RobotPlant` whose spatial model has at least `LEAST_BODIES` bodies.
-    The result is None for plants with external wrenches, rotors, gears, tunable inertias or
-    time-dependent joints.
+    The block must be a `RobotPlant` whose spatial model has at least `LEAST_BODIES` bodies. Plants
+    with external wrenches, rotors, gears, tunable inertias or time-dependent joints have no loops.
     """
     block = memory.block
     if not (isinstance(block, RobotPlant) and _fits(block)):
