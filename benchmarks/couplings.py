@@ -18,7 +18,7 @@ import numpy as np
 from rigidblocks import System, simulate
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "support"))
-from coupled_systems import Case, drivetrain, of_result, oscillator, quarter_car
+from coupled_systems import Case, drivetrain, oscillator, quarter_car, states_of_result
 
 Rows = Iterator[list[str]]
 STEPS = (5e-3, 2.5e-3, 1.25e-3)
@@ -37,7 +37,7 @@ SCHEMES = {
 def error_of(case: Case, system: System, dt: float, **options: object) -> float:
     """Return the largest error of all positions and velocities."""
     result = simulate(system, case.t_stop, dt, h=1.25e-3, progress=False, **options)  # type: ignore[arg-type]
-    return float(np.abs(of_result(result) - case.motion(result.time)).max())
+    return float(np.abs(states_of_result(result) - case.motion(result.time)).max())
 
 
 def orders(case: Case) -> Rows:
@@ -64,7 +64,7 @@ def tolerances() -> Rows:
         result = simulate(
             case.system(), 1.0, 0.1, iterate=True, extrapolate=1, step_tol=tolerance, progress=False
         )
-        error = np.abs(of_result(result) - case.motion(result.time)).max()
+        error = np.abs(states_of_result(result) - case.motion(result.time)).max()
         reported = json.loads(result.meta["coupling"])
         counts = [str(reported["steps"]), str(reported["refused"]), f"{reported['shortest']:.2g}"]
         yield [f"{tolerance:.0e}", f"{error:.1e}", *counts]

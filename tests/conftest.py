@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from campaign import is_long, two_thirds
-from essential import mark_slow, without_a_test
+from essential import mark_slow, unused_entries
 from random_models import COORDINATES, MODELS
 from rigidblocks.robot.model import Model
 
@@ -101,7 +101,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if item not in other_days]
         LEFT["campaign"] += len(other_days)
     whole_files = not any("::" in argument for argument in config.args)
-    if whole_files and (missing := without_a_test(placed)):
+    if whole_files and (missing := unused_entries(placed)):
         raise pytest.UsageError(f"tests/support/essential.py names what is not there: {missing}")
 
 

@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from block_runs import assert_same, begun, go_on, memory, random_inputs, reference_run
+from block_runs import (
+    assert_same,
+    continue_steps,
+    initialized_slave,
+    memory,
+    random_inputs,
+    reference_run,
+)
 from hosts import instantiated
 from maximal import jacobians, poses
 from random_models import MODELS, random_state, random_tree
@@ -225,13 +232,13 @@ def test_python_fmu_of_a_plant_with_quaternions_matches_the_results_of_its_block
     script.write_text(SCRIPT.lstrip())
     inputs = random_inputs(script, 20)
     expected = reference_run(script, inputs)
-    slave = begun(
+    slave = initialized_slave(
         instantiated(python_fmu(script, tmp_path / "free_bodies.fmu"), tmp_path / "unpacked"),
         script,
         inputs,
     )
     assert_same(memory(slave, script), expected[0])
-    assert_same(go_on(slave, script, inputs[1:]), expected[1:])
+    assert_same(continue_steps(slave, script, inputs[1:]), expected[1:])
     slave.freeInstance()
 
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from algebraic_laws import LOOPS, Law, circle, circle_of, disagreement
-from coupled_systems import Case, Load, drivetrain, of_result, oscillator, quarter_car
+from coupled_systems import Case, Load, drivetrain, oscillator, quarter_car, states_of_result
 from rigidblocks import Block, Port, System, prepare, simulate
 from rigidblocks.fmi.native_fmu import native_fmu
 from rigidblocks.library.signals import UnitDelay
@@ -35,7 +35,7 @@ def error_of(case, dt, parts=None, **options):
     """Return the largest error of all positions and velocities in a run."""
     system = case.system(parts)
     result = simulate(system, case.t_stop, dt, h=1.25e-3, progress=False, **options)
-    return np.abs(of_result(result) - case.motion(result.time)).max()
+    return np.abs(states_of_result(result) - case.motion(result.time)).max()
 
 
 def fitted_order(errors):
@@ -265,7 +265,7 @@ def test_coupling_step_size_control_ends_steps_at_the_sample_times():
     ):
         result = simulate(sampled_system(), 1.0, dt, progress=False, **options)
         at = np.isclose(result.time[:, None], exact.time, atol=1e-9)
-        apart = (of_result(result)[:, None] - of_result(exact))[at]
+        apart = (states_of_result(result)[:, None] - states_of_result(exact))[at]
         assert len(apart) == min(len(result.time), len(exact.time))
         errors.append(np.abs(apart).max())
     assert 3.5 < errors[0] / errors[1] < 4.5
@@ -279,7 +279,7 @@ def test_results_with_transparent_coupling_match_the_monolithic_solution(caplog)
     result = simulate(
         case.system(), 2.0, 0.02, transparent=True, method="adaptive", rtol=1e-9, progress=False
     )
-    np.testing.assert_allclose(of_result(result), case.motion(result.time), atol=1e-7)
+    np.testing.assert_allclose(states_of_result(result), case.motion(result.time), atol=1e-7)
     assert "driver, load" in caplog.text
     assert result.meta["transparent"] == "driver and load"
 
@@ -351,7 +351,9 @@ def test_fmu_with_input_derivatives_matches_the_results_of_a_block_with_polynomi
         simulate(case.system(some), 0.5, 5e-3, h=h, progress=False, **options)
         for some, h in ((parts, None), (None, 1.25e-3))
     ]
-    np.testing.assert_allclose(of_result(runs[0]), of_result(runs[1]), rtol=1e-11, atol=1e-11)
+    np.testing.assert_allclose(
+        states_of_result(runs[0]), states_of_result(runs[1]), rtol=1e-11, atol=1e-11
+    )
 
 
 @pytest.mark.slow
@@ -379,7 +381,9 @@ def test_model_exchange_fmu_matches_the_results_of_a_block_with_polynomial_input
     runs = [
         simulate(one, 0.2, 5e-3, order="jacobi", extrapolate=2, progress=False) for one in systems
     ]
-    np.testing.assert_allclose(of_result(runs[0]), of_result(runs[1]), rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(
+        states_of_result(runs[0]), states_of_result(runs[1]), rtol=1e-9, atol=1e-9
+    )
 
 
 @pytest.mark.slow

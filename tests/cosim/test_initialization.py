@@ -39,7 +39,7 @@ def assert_agree(network: LinearNetwork, folder: Path, rows=slice(None), **optio
     assert network.error(run(network, folder, **options), rows) < SAME * size
 
 
-def under_its_input(source: str, plant: str, declared: str) -> LinearNetwork:
+def plant_and_source(source: str, plant: str, declared: str) -> LinearNetwork:
     """Return a plant and a source with the output -2, which initializes an output of the plant."""
     a = np.zeros((3, 3))
     a[0, 0] = 0.5
@@ -58,7 +58,7 @@ def test_connected_inputs_of_an_fmu_are_set_before_its_initialization_ends(
     plant, declared, tmp_path
 ):
     for source in (BLOCK, "co-simulation 2"):
-        network = under_its_input(source, plant, declared)
+        network = plant_and_source(source, plant, declared)
         assert network.outputs[0, 0] == -1.0
         assert_agree(network, tmp_path)
 

@@ -34,7 +34,7 @@ def arm_with_controller(delay=0.02):
     return system
 
 
-def in_order(roots):
+def sort_roots(roots):
     """Return roots by their real part, and conjugate pairs by their imaginary part."""
     return np.array(sorted(roots, key=lambda s: (round(s.real, 6), s.imag)))
 
@@ -44,8 +44,8 @@ def in_order(roots):
 
 def test_poles_and_zeros_are_the_roots_of_denominator_and_numerator():
     G = linear([2.0, 8.0, 26.0], [1.0, 4.0, 5.0, 2.0])
-    assert_allclose(in_order(G.poles), [-2, -1, -1], atol=1e-6)
-    assert_allclose(in_order(G.zeros), [-2 - 3j, -2 + 3j], atol=1e-12)
+    assert_allclose(sort_roots(G.poles), [-2, -1, -1], atol=1e-6)
+    assert_allclose(sort_roots(G.zeros), [-2 - 3j, -2 + 3j], atol=1e-12)
     assert linear([1.0], [1.0, 2.0, 1.0]).zeros.size == 0
 
 
@@ -135,7 +135,9 @@ def test_open_loop_of_a_cut_chain_is_the_product_of_its_transfer_functions():
     for cut in ("G.y", "H.y", "error.y"):
         found = linearize(system, cut=cut)
         assert_allclose(found.bode(omega=w).response, expected, rtol=1e-10, err_msg=cut)
-        assert_allclose(in_order(found.poles), [-10, -1, -1], rtol=1e-6, err_msg="the loop is open")
+        assert_allclose(
+            sort_roots(found.poles), [-10, -1, -1], rtol=1e-6, err_msg="the loop is open"
+        )
 
 
 def test_cut_of_a_loop_with_feedthrough_opens_the_algebraic_loop():
@@ -263,10 +265,10 @@ def test_poles_zeros_margins_and_responses_match_python_control(seed, dt):
         theirs.dt = dt
     one = linearize(StateSpace([[-1.0]], [[1.0]], [[1.0]]))
     ours = replace(one, A=theirs.A, B=theirs.B, C=theirs.C, D=theirs.D, dt=dt)
-    assert_allclose(in_order(ours.poles), in_order(theirs.poles()), rtol=1e-9)
-    expected = in_order(theirs.zeros())
+    assert_allclose(sort_roots(ours.poles), sort_roots(theirs.poles()), rtol=1e-9)
+    expected = sort_roots(theirs.zeros())
     expected = expected[np.abs(expected) < 1e6]  # their infinite zeros
-    assert_allclose(in_order(ours.zeros), expected, rtol=1e-7, atol=1e-7)
+    assert_allclose(sort_roots(ours.zeros), expected, rtol=1e-7, atol=1e-7)
     w = np.geomspace(1e-2, 50.0, 60)
     s = 1j * w if dt is None else np.exp(1j * w * dt)
     assert_allclose(ours.bode(omega=w).response, theirs(s), rtol=1e-9)
@@ -296,8 +298,8 @@ def test_zeros_of_systems_with_several_channels_match_scipy():
         A, B, C = (rng.normal(size=size) for size in ((5, 5), (5, 2), (2, 5)))
         D = direct * rng.normal(size=(2, 2))
         expected = linalg.eigvals(np.block([[A, B], [C, D]]), linalg.block_diag(np.eye(5), 0 * D))
-        expected = in_order(expected[np.abs(expected) < 1e6])
-        found = in_order(linearize(StateSpace(A, B, C, D)).zeros)
+        expected = sort_roots(expected[np.abs(expected) < 1e6])
+        found = sort_roots(linearize(StateSpace(A, B, C, D)).zeros)
         assert_allclose(found, expected, rtol=1e-8, atol=1e-8)
 
 

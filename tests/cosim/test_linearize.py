@@ -192,7 +192,7 @@ def moved(flat, s, xi, h):
     return take_step(RK4, rates, 0.0, x, h, flat.position)
 
 
-def apart(model, a, b):
+def state_difference(model, a, b):
     """Return the tangent vector from state a to state b."""
     nq = model.nq
     return np.concatenate([difference(model, a[:nq], b[:nq]), b[nq:] - a[nq:]])
@@ -223,7 +223,9 @@ def test_linearization_with_quaternions_predicts_the_divergence_of_neighbouring_
     h, small = 1e-4, 1e-4
     for k, xi in enumerate(np.eye(2 * n)):
         gaps = {
-            end: apart(model, moved(flat, s, -small * xi, end), moved(flat, s, small * xi, end))
+            end: state_difference(
+                model, moved(flat, s, -small * xi, end), moved(flat, s, small * xi, end)
+            )
             / (2 * small)
             for end in (-h, h)
         }

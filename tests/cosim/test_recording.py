@@ -249,7 +249,7 @@ def test_foreign_csv_file_gets_its_ports_from_the_column_names(tmp_path):
 @pytest.mark.parametrize("arrow", [True, False])
 def test_csv_file_stores_doubles_bit_for_bit(arrow, tmp_path, monkeypatch, rng):
     if not arrow:
-        without(monkeypatch, "pyarrow")
+        hide_packages(monkeypatch, "pyarrow")
     bits = rng.integers(0, 2**64, size=(1000, 2), dtype=np.uint64)
     values = np.where(np.isfinite(bits.view(float)), bits.view(float), 0.1)
     values[:4, 0] = 5e-324, 1.7976931348623157e308, -0.0, 2.2250738585072014e-308
@@ -260,7 +260,7 @@ def test_csv_file_stores_doubles_bit_for_bit(arrow, tmp_path, monkeypatch, rng):
 # errors of the result file, before the first step
 
 
-def without(monkeypatch, *packages):
+def hide_packages(monkeypatch, *packages):
     """Simulate an installation without these packages."""
 
     def find(name):
@@ -294,14 +294,14 @@ def test_unwritable_result_file_is_rejected_before_the_first_step(tmp_path, monk
 
 @pytest.mark.usefixtures("no_run")
 def test_missing_package_for_a_file_format_is_reported_before_the_first_step(tmp_path, monkeypatch):
-    without(monkeypatch, "pyarrow", "asammdf")
+    hide_packages(monkeypatch, "pyarrow", "asammdf")
     for ending, name in ((".arrow", "pyarrow"), (".parquet", "pyarrow"), (".mf4", "asammdf")):
         with pytest.raises(ImportError, match=rf"run{ending}' needs {name}: pip install {name}$"):
             simulate(waves(), 1.0, 1e-2, save=tmp_path / f"run{ending}")
 
 
 def test_result_is_saved_as_csv_if_pyarrow_is_not_installed(tmp_path, monkeypatch):
-    without(monkeypatch, "pyarrow")
+    hide_packages(monkeypatch, "pyarrow")
     result = simulate(waves(), 1.0, 1e-2, save=tmp_path / "run.csv")
     assert isinstance(result.values, np.ndarray)
     assert_array_equal(Result.load(tmp_path / "run.csv").values, result.values)

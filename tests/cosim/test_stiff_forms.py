@@ -10,7 +10,7 @@ import pytest
 from fmpy.fmi3 import FMU3Slave
 from numpy.testing import assert_allclose
 
-from block_runs import assert_same, begun, go_on, random_inputs, reference_run
+from block_runs import assert_same, continue_steps, initialized_slave, random_inputs, reference_run
 from fmu_instance import Host, Instance
 from hosts import instantiated
 from rigidblocks.block.block import Block, Port
@@ -168,12 +168,12 @@ def test_python_fmu_with_an_implicit_method_matches_the_numpy_results_of_its_blo
     script = tmp_path / "stiff_fmu.py"
     script.write_text(SCRIPT)
     inputs = random_inputs(script, 10)
-    slave = begun(
+    slave = initialized_slave(
         instantiated(python_fmu(script, tmp_path / "stiff.fmu"), tmp_path / "unpacked"),
         script,
         inputs,
     )
-    assert_same(go_on(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
+    assert_same(continue_steps(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
     slave.freeInstance()
 
 

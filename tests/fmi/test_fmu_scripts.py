@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from block_runs import assert_same, begun, go_on, random_inputs, reference_run
+from block_runs import assert_same, continue_steps, initialized_slave, random_inputs, reference_run
 from hosts import instantiated, references, start
 from rigidblocks.fmi.export import python_fmu
 from rigidblocks.fmi.script import slave_of
@@ -28,12 +28,12 @@ def test_python_fmu_uses_the_integration_method_of_its_script(tmp_path):
     read = slave_of(script)
     assert (read.method.name, read.h, read.memory.parameters) == ("semi-implicit euler", 3e-4, ())
     inputs = random_inputs(script, 10)
-    slave = begun(
+    slave = initialized_slave(
         instantiated(python_fmu(script, tmp_path / "euler.fmu"), tmp_path / "unpacked"),
         script,
         inputs,
     )
-    assert_same(go_on(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
+    assert_same(continue_steps(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
     slave.freeInstance()
 
 
@@ -60,8 +60,8 @@ def test_fmu_script_may_define_its_own_block(tmp_path):
     fmu = python_fmu(script, tmp_path / "own.fmu")
     inputs = random_inputs(script, 3)
     for name in ("first", "second"):
-        slave = begun(instantiated(fmu, tmp_path / "unpacked", name), script, inputs)
-        assert_same(go_on(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
+        slave = initialized_slave(instantiated(fmu, tmp_path / "unpacked", name), script, inputs)
+        assert_same(continue_steps(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
         slave.freeInstance()
 
 

@@ -39,11 +39,11 @@ class OfTheLibrary(BlockSlave):
 """
 SIGNALS_SCRIPT = """
 from rigidblocks.fmi.slave import BlockSlave
-from signal_blocks import together
+from signal_blocks import combine_blocks
 
 class OfTheSignals(BlockSlave):
     def __init__(self, **kwargs):
-        super().__init__(together({kind!r}), **kwargs)
+        super().__init__(combine_blocks({kind!r}), **kwargs)
 """
 
 

@@ -182,7 +182,7 @@ class Amp(BlockSlave):
 """
 
 
-def beside(folder: Path, gain: float) -> Path:
+def script_with_modules(folder: Path, gain: float) -> Path:
     """Write a script with a module and a package of fixed names next to it."""
     (folder / "constants").mkdir(parents=True)
     (folder / "constants/__init__.py").write_text("from constants.gains import GAIN\n")
@@ -196,7 +196,7 @@ def beside(folder: Path, gain: float) -> Path:
 @pytest.mark.parametrize("target", ["python", "native"])
 def test_python_fmus_with_modules_of_equal_names_import_their_own_modules(tmp_path, target):
     fmus = [
-        export_fmu(beside(tmp_path / str(k), gain), tmp_path / f"{k}.fmu", target)
+        export_fmu(script_with_modules(tmp_path / str(k), gain), tmp_path / f"{k}.fmu", target)
         for k, gain in enumerate((2.0, 3.0))
     ]
     assert "amplifier" not in sys.modules

@@ -17,7 +17,15 @@ from fmpy.fmi1 import FMICallException
 from fmpy.validation import validate_fmu
 from numpy.testing import assert_allclose
 
-from block_runs import DT, assert_same, begun, go_on, memory, random_inputs, reference_run
+from block_runs import (
+    DT,
+    assert_same,
+    continue_steps,
+    initialized_slave,
+    memory,
+    random_inputs,
+    reference_run,
+)
 from hosts import instantiated, references, run_in_ecos, run_in_fmpy, run_in_libcosim, start
 from rigidblocks.block.adaptive_methods import memory_for, method_of
 from rigidblocks.block.stepper import NumpyStepper
@@ -89,10 +97,10 @@ def test_python_fmu_with_a_nonzero_start_time_matches_the_numpy_results_of_the_b
 ):
     inputs, t = random_inputs(script, 60), 2.5
     expected = reference_run(script, inputs, t)
-    slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs, t)
+    slave = initialized_slave(instantiated(fmus[script.stem], tmp_path), script, inputs, t)
     assert_same(memory(slave, script), expected[0])
     ports = [where for where in slave_of(script).memory.where.values() if isinstance(where, slice)]
-    assert_same(go_on(slave, script, inputs[1:], t=t), expected[1:], ports=ports)
+    assert_same(continue_steps(slave, script, inputs[1:], t=t), expected[1:], ports=ports)
     slave.freeInstance()
 
 
@@ -107,8 +115,8 @@ def test_python_fmu_without_a_kernel_runs_in_numpy_and_logs_a_message(fmus, scri
     )
     for message, path in paths.items():
         log: list[tuple[int, str]] = []
-        slave = begun(instantiated(path, tmp_path / path.stem, log=log), script, inputs)
-        assert_same(go_on(slave, script, inputs[1:]), expected[1:])
+        slave = initialized_slave(instantiated(path, tmp_path / path.stem, log=log), script, inputs)
+        assert_same(continue_steps(slave, script, inputs[1:]), expected[1:])
         slave.freeInstance()
         assert [status for status, text in log if message in text] == [0]
 
@@ -118,7 +126,7 @@ def test_python_fmu_without_a_kernel_runs_in_numpy_and_logs_a_message(fmus, scri
 def test_three_instances_of_a_python_fmu_are_independent(fmus, script, tmp_path):
     inputs = [random_inputs(script, 10, seed) for seed in range(3)]
     slaves = [
-        begun(
+        initialized_slave(
             instantiated(fmus[script.stem], tmp_path / "one folder", f"number {i}"),
             script,
             inputs[i],
@@ -126,7 +134,7 @@ def test_three_instances_of_a_python_fmu_are_independent(fmus, script, tmp_path)
         for i in range(3)
     ]
     rows = [
-        [go_on(slaves[i], script, inputs[i][k + 1 : k + 2], k)[0] for i in range(3)]
+        [continue_steps(slaves[i], script, inputs[i][k + 1 : k + 2], k)[0] for i in range(3)]
         for k in range(10)
     ]
     for i, slave in enumerate(slaves):
@@ -138,11 +146,14 @@ def test_three_instances_of_a_python_fmu_are_independent(fmus, script, tmp_path)
 def test_python_fmus_of_all_scripts_run_in_one_process(fmus, tmp_path):
     inputs = {script: random_inputs(script, 5) for script in SCRIPTS}
     slaves = {
-        s: begun(instantiated(fmus[s.stem], tmp_path / s.stem), s, inputs[s]) for s in SCRIPTS
+        s: initialized_slave(instantiated(fmus[s.stem], tmp_path / s.stem), s, inputs[s])
+        for s in SCRIPTS
     }
     rows = {s: [] for s in SCRIPTS}
     for k, script in itertools.product(range(5), SCRIPTS):
-        rows[script].append(go_on(slaves[script], script, inputs[script][k + 1 : k + 2], k)[0])
+        rows[script].append(
+            continue_steps(slaves[script], script, inputs[script][k + 1 : k + 2], k)[0]
+        )
     for script, slave in slaves.items():
         assert_same(rows[script], reference_run(script, inputs[script])[1:])
         slave.freeInstance()
@@ -163,19 +174,19 @@ def test_run_from_a_restored_python_fmu_state_repeats_the_original_results_bit_f
     fmus, script, tmp_path
 ):
     inputs = random_inputs(script, 12)
-    slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs)
-    go_on(slave, script, inputs[1:6])
+    slave = initialized_slave(instantiated(fmus[script.stem], tmp_path), script, inputs)
+    continue_steps(slave, script, inputs[1:6])
     saved = slave.getFMUstate()
     data = slave.serializeFMUstate(saved)
-    first = go_on(slave, script, inputs[6:], 5)
+    first = continue_steps(slave, script, inputs[6:], 5)
     slave.setFMUstate(saved)
-    assert np.array_equal(go_on(slave, script, inputs[6:], 5), first)
+    assert np.array_equal(continue_steps(slave, script, inputs[6:], 5), first)
     slave.freeFMUstate(saved)
     # a new instance, which is not initialized, continues from the bytes
     other = instantiated(fmus[script.stem], tmp_path, "other")
     state = other.deSerializeFMUstate(data)
     other.setFMUstate(state)
-    assert np.array_equal(go_on(other, script, inputs[6:], 5), first)
+    assert np.array_equal(continue_steps(other, script, inputs[6:], 5), first)
     other.freeFMUstate(state)
     for each in (slave, other):
         each.freeInstance()
@@ -189,8 +200,8 @@ def test_restoring_a_python_fmu_state_saved_before_initialization_restarts_the_r
     slave = instantiated(fmus[script.stem], tmp_path)
     new = slave.getFMUstate()
     for _ in range(2):
-        begun(slave, script, inputs)
-        assert_same(go_on(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
+        initialized_slave(slave, script, inputs)
+        assert_same(continue_steps(slave, script, inputs[1:]), reference_run(script, inputs)[1:])
         slave.setFMUstate(new)
     slave.freeInstance()
 
@@ -198,10 +209,12 @@ def test_restoring_a_python_fmu_state_saved_before_initialization_restarts_the_r
 @each_script
 def test_reset_python_fmu_repeats_its_run_bit_for_bit(fmus, script, tmp_path):
     inputs = random_inputs(script, 3)
-    slave = begun(instantiated(fmus[script.stem], tmp_path), script, inputs)
-    first = go_on(slave, script, inputs[1:])
+    slave = initialized_slave(instantiated(fmus[script.stem], tmp_path), script, inputs)
+    first = continue_steps(slave, script, inputs[1:])
     slave.reset()
-    assert np.array_equal(go_on(begun(slave, script, inputs), script, inputs[1:]), first)
+    assert np.array_equal(
+        continue_steps(initialized_slave(slave, script, inputs), script, inputs[1:]), first
+    )
     slave.freeInstance()
 
 

@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from planar2ctrl import parts, wired
 from rigidblocks import export_fmu, simulate
 from udp_partner import free_ports
-from xcp_master import addresses_in, much_room
+from xcp_master import addresses_in, enlarge_receive_buffer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 DT, STEPS = 1e-3, 1500
@@ -117,7 +117,7 @@ def _recorded(address, places, steps, monkeypatch):
     steps.start()
     time.sleep(0.3)  # until it listens
     with Master("ETH", config=app, policy=kept) as master:
-        much_room(master.transport.sock)
+        enlarge_receive_buffer(master.transport.sock)
         master.connect()
         assert master.identifier(1) == "arm"
         kept.setup()

@@ -69,13 +69,13 @@ def test_program_with_a_lock_step_can_bus_link_matches_the_results_of_simulate(k
         system, link = linked(interface, dbc, lock_step=True, timeout=5.0)
         program = build_runner(system, tmp_path / "plant", DT)
         partner = Partner(dbc, other, pd)
-        with partner.at_work():
+        with partner.answer_in_thread():
             counts = run(program, "--stop", "0.5", "--rate", "0", "--record", record)
         assert counts["received"] == len(partner.came["Motion"]) == steps
         assert counts["steps with safe values"] == counts["unsent"] == counts["beyond bounds"] == 0
         assert_health(partner.came["Health"], steps * DT)
         partner = Partner(dbc, other, pd)
-        with partner.at_work():
+        with partner.answer_in_thread():
             result = simulate(system, steps * DT, DT, progress=False)
         link.close()
     assert link.counts["received"] == steps + 1
@@ -144,7 +144,7 @@ def test_faulty_can_bus_frames_are_counted_and_ignored(side, dbc, tmp_path):
         if side == "program":
             system, _ = linked(interface, dbc, timeout=5.0)
             program = build_runner(system, tmp_path / "plant", DT)
-            with partner.at_work():
+            with partner.answer_in_thread():
                 counts = run(program, "--stop", "0.03", "--rate", "0.02")
         else:
             link = link_to(interface, dbc, timeout=5.0)

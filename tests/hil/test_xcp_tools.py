@@ -14,7 +14,7 @@ from numpy.testing import assert_array_equal
 from planar2ctrl import parts, wired
 from rigidblocks import build_runner, simulate
 from udp_partner import free_ports
-from xcp_master import addresses_in, much_room
+from xcp_master import addresses_in, enlarge_receive_buffer
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 DT = 1e-3
@@ -74,7 +74,7 @@ def _recording(app, signals, kp):
 
     kept = Kept([DaqList("all", 0, False, True, signals, 0, 1)])
     with Master("ETH", config=app, policy=kept) as master:
-        much_room(master.transport.sock)
+        enlarge_receive_buffer(master.transport.sock)
         master.connect()
         assert master.identifier(1) == "arm"
         kept.setup()

@@ -47,7 +47,7 @@ def close(actual, expected, tolerance, condition=1.0):
     )
 
 
-def by_parts(graph, *values):
+def outputs_by_name(graph, *values):
     """Return the outputs of a graph by name."""
     flat, parts, k = graph(np.concatenate([np.ravel(value) for value in values])), {}, 0
     for name, shape in graph.outputs.items():
@@ -67,7 +67,7 @@ def test_derivative_of_inverse_dynamics_by_acceleration_is_the_inertia_matrix(mo
     s = random_state(rng, model)
     graph = trace("rnea", lambda *a: {"tau": rnea(model, *a)}, shapes(q=s.q, qd=s.qd, qdd=s.qdd))
     close(
-        by_parts(jacobian(graph, "tau", "qdd"), s.q, s.qd, s.qdd)["dtau_dqdd"],
+        outputs_by_name(jacobian(graph, "tau", "qdd"), s.q, s.qd, s.qdd)["dtau_dqdd"],
         crba(model, s.q),
         RTOL,
     )
@@ -78,7 +78,11 @@ def test_velocity_gradient_of_kinetic_energy_is_the_generalized_momentum(model, 
     graph = trace(
         "energy", lambda q, qd: {"T": kinetic_energy(model, q, qd)}, shapes(q=s.q, qd=s.qd)
     )
-    close(by_parts(jacobian(graph, "T", "qd"), s.q, s.qd)["dT_dqd"], crba(model, s.q) @ s.qd, RTOL)
+    close(
+        outputs_by_name(jacobian(graph, "T", "qd"), s.q, s.qd)["dT_dqd"],
+        crba(model, s.q) @ s.qd,
+        RTOL,
+    )
 
 
 def test_position_gradient_of_potential_energy_is_the_gravity_torque(model, rng):
@@ -89,7 +93,7 @@ def test_position_gradient_of_potential_energy_is_the_gravity_torque(model, rng)
         return {"V": potential_energy(model, integrate(model, q, dq))}
 
     graph = jacobian(trace("potential", potential, shapes(q=s.q, dq=still)), "V", "dq")
-    close(by_parts(graph, s.q, still)["dV_ddq"], rnea(model, s.q, still, still), RTOL)
+    close(outputs_by_name(graph, s.q, still)["dV_ddq"], rnea(model, s.q, still, still), RTOL)
 
 
 def test_jacobian_of_a_function_has_a_block_for_each_pair_of_output_and_input(rng):
@@ -104,7 +108,7 @@ def test_jacobian_of_a_function_has_a_block_for_each_pair_of_output_and_input(rn
         "dz_db": (2, 2),
         "dz_da": (2, 2, 3),
     }
-    parts = by_parts(graph, a, b)
+    parts = outputs_by_name(graph, a, b)
     close(parts["dy_db"], differences(lambda b: f(a, b)["y"], b), DIFFERENCES)
     close(parts["dz_db"], a[0, 1] * np.eye(2), RTOL)
     assert_array_equal(parts["dy_da"], b[0] * np.eye(6).reshape(2, 3, 2, 3))
@@ -130,11 +134,11 @@ def test_hessian_of_a_traced_energy_is_symmetric(rng):
     s = random_state(rng, model)
     graph = trace("energy", lambda q, qd: {"E": energy(model, q, qd)}, shapes(q=s.q, qd=s.qd))
     second = jacobian(jacobian(graph, "E", "q"), "dE_dq", "q")
-    hessian = by_parts(second, s.q, s.qd)["ddE_dq_dq"]
+    hessian = outputs_by_name(second, s.q, s.qd)["ddE_dq_dq"]
     close(hessian, hessian.T, RTOL)
     close(
         hessian,
-        differences(lambda q: by_parts(jacobian(graph, "E", "q"), q, s.qd)["dE_dq"], s.q),
+        differences(lambda q: outputs_by_name(jacobian(graph, "E", "q"), q, s.qd)["dE_dq"], s.q),
         DIFFERENCES,
     )
 
@@ -179,7 +183,7 @@ def test_dynamics_derivatives_match_automatic_differentiation(algorithm, pair):
     graph = trace(
         algorithm, moved, dict(zip(("dq", "q", "qd", u), map(np.shape, values), strict=True))
     )
-    expected = by_parts(jacobian(graph, y, ("dq", "qd", u)), *values).values()
+    expected = outputs_by_name(jacobian(graph, y, ("dq", "qd", u)), *values).values()
     result = derivatives(model, algorithm)
     assert list(result.outputs) == [y, f"d{y}_dq", f"d{y}_dqd", f"d{y}_d{u}"]
     condition = np.linalg.cond(crba(model, s.q)) if algorithm == "aba" else 1.0

@@ -26,7 +26,7 @@ def close(actual, expected, condition=1.0):
     assert_allclose(actual, expected, rtol=0, atol=RTOL * condition * largest)
 
 
-def of_the_trace(function, y, names, model, values):
+def traced_derivatives(function, y, names, model, values):
     """Return y and its derivatives with respect to `names`, by automatic differentiation."""
     shapes = {name: value.shape for name, value in zip(names, values, strict=True)}
     graph = trace("f", lambda *a: {y: function(model, *a)}, shapes)
@@ -37,7 +37,7 @@ def of_the_trace(function, y, names, model, values):
 def check(model, s, algorithm):
     function, y, u = ALGORITHMS[algorithm]
     values = s.q, s.qd, getattr(s, u)
-    expected = of_the_trace(function, y, ("q", "qd", u), model, values)
+    expected = traced_derivatives(function, y, ("q", "qd", u), model, values)
     condition = np.linalg.cond(crba(model, s.q)) if algorithm == "aba" else 1.0
     for actual, wanted in zip(derivatives(model, algorithm)(*values), expected, strict=True):
         close(actual, wanted, condition)
@@ -107,7 +107,7 @@ def test_planar_closed_loop_derivatives_match_automatic_differentiation(mechanis
     def motion(model, *state):
         return closed_loop_dynamics(model, *state).qdd
 
-    expected = of_the_trace(motion, "qdd", ("q", "qd", "tau"), model, (q, qd, tau))
+    expected = traced_derivatives(motion, "qdd", ("q", "qd", "tau"), model, (q, qd, tau))
     actual = derivatives(model, "closed_loop_dynamics")(q, qd, tau)
     condition = np.linalg.cond(crba(model, q)) * np.linalg.cond(K)
     for mine, theirs in zip(actual, expected, strict=True):

@@ -63,7 +63,7 @@ def second(model, s):
     return Second(*second_derivatives(model, "rnea")(s.q, s.qd, s.qdd))
 
 
-def by_another_recursion(model, s):
+def spencer_derivatives(model, s):
     """Return the derivatives by automatic differentiation of Spencer's recursions."""
 
     def first(dq, q, qd, qdd):
@@ -79,7 +79,7 @@ def by_another_recursion(model, s):
 
 def check(model, s):
     found = second(model, s)
-    for one, other in zip(found, by_another_recursion(model, s), strict=True):
+    for one, other in zip(found, spencer_derivatives(model, s), strict=True):
         close(one, other)
     return found
 

@@ -111,7 +111,7 @@ def described(rng):
     )
 
 
-def with_strings(model):
+def with_cables(model):
     """Return the model with a cable over a pulley and a closed cable around discs."""
     n, last = len(model.gravity), model.nb - 1
     points = tuple((k - 1, np.arange(n) / 3 + k) for k in range(3))
@@ -135,9 +135,9 @@ def made(name, rng):
         case "planar tree":
             return random_planar_tree(rng, (-1, 0, 0, 1))
         case "strings":
-            return with_strings(planar2())
+            return with_cables(planar2())
         case "planar strings":
-            return with_strings(random_planar_tree(rng, (-1, 0, 0, 1)))
+            return with_cables(random_planar_tree(rng, (-1, 0, 0, 1)))
     return loop_model(name)[0]
 
 

@@ -34,7 +34,7 @@ def reference_run(script: Path, inputs: np.ndarray, t: float = 0.0) -> np.ndarra
     return np.array(rows)
 
 
-def begun(slave, script: Path, inputs: np.ndarray, t: float = 0.0):
+def initialized_slave(slave, script: Path, inputs: np.ndarray, t: float = 0.0):
     """Return the slave, initialized with the first inputs."""
     u = slave_of(script).memory.u
     slave.setReal(list(range(u.start, u.stop)), list(inputs[0]))
@@ -46,7 +46,9 @@ def memory(slave, script: Path) -> np.ndarray:
     return np.array(slave.getReal(list(range(slave_of(script).memory.size))))
 
 
-def go_on(slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.0) -> np.ndarray:
+def continue_steps(
+    slave, script: Path, inputs: np.ndarray, first: int = 0, t: float = 0.0
+) -> np.ndarray:
     """Step from t + first DT with each of the `inputs`; return the memory after each step."""
     u = slave_of(script).memory.u
     rows = []

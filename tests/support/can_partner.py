@@ -137,7 +137,7 @@ class Partner:
         return True
 
     @contextlib.contextmanager
-    def at_work(self):
+    def answer_in_thread(self):
         """Answer in a thread until the context ends."""
         over = threading.Event()
 

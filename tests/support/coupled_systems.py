@@ -127,7 +127,7 @@ class Case:
         return found.y.T
 
 
-def of_result(result):
+def states_of_result(result):
     """Return positions and velocities of both parts in a result, (n, 4)."""
     names = ("driver.q", "driver.qd", "load.q", "load.qd")
     return np.stack([result[name] for name in names], axis=1)

@@ -297,7 +297,7 @@ def mark_slow(item: pytest.Item, file: str) -> None:
         item.add_marker(pytest.mark.slow)
 
 
-def without_a_test(items: list[tuple[str, pytest.Item]]) -> list[str]:
+def unused_entries(items: list[tuple[str, pytest.Item]]) -> list[str]:
     """Return the entries without a test in the collected files, as file::test[pattern]."""
     found = {}
     for file, item in items:

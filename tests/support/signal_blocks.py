@@ -43,7 +43,7 @@ A, B, C = [[-1.0, 2.0], [-2.0, -1.0]], [[1.0, 0.0], [0.5, 1.0]], [[1.0, 0.0]]
 U = {("u", "y")}
 
 
-def together(kind):
+def combine_blocks(kind):
     """Return all sampled or all continuous blocks in parallel as one block."""
     system = System()
     for name, (block, _) in SIGNALS.items():

@@ -16,7 +16,7 @@ class RefusalError(Exception):
     """Error code that a program answered."""
 
 
-def much_room(link: socket.socket) -> None:
+def enlarge_receive_buffer(link: socket.socket) -> None:
     """Enlarge the receive buffer of a socket, so that a suspended process loses no packets."""
     with contextlib.suppress(OSError):
         link.setsockopt(socket.SOL_SOCKET, 33, 1 << 23)  # SO_RCVBUFFORCE of Linux
@@ -32,7 +32,7 @@ class XcpMaster:
         host, port = address.split(":")
         self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.socket.settimeout(5.0)
-        much_room(self.socket)
+        enlarge_receive_buffer(self.socket)
         self.socket.connect((host, int(port)))
         self.samples: list[bytes] = []
         self.counters: list[int] = []

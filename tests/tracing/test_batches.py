@@ -24,7 +24,7 @@ RTOL = 1e-14  # two sines within 1 ulp each, and further operations
 GRID = np.array([-1.0, 0.0, 0.5, 2.0])
 
 
-def of_everything(x, y):
+def apply_all_operations(x, y):
     """Return the results of every operation that a trace supports, for x (2,) and a scalar y."""
     a, b = x
     waves = [np.sin(a), np.cos(a), np.sin(b), np.cos(y), np.tan(a)]
@@ -48,9 +48,10 @@ def forms():
     """Return the scalar form, and the batched forms by number of lanes."""
     shapes = {"x": (2,), "y": ()}
     batches = {
-        n: compile_function("everything", of_everything, shapes, batch=True, lanes=n) for n in LANES
+        n: compile_function("everything", apply_all_operations, shapes, batch=True, lanes=n)
+        for n in LANES
     }
-    return compile_function("everything", of_everything, shapes), batches
+    return compile_function("everything", apply_all_operations, shapes), batches
 
 
 def arguments(rng, n):

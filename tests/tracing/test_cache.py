@@ -301,13 +301,13 @@ def test_hanging_compiler_is_killed_with_its_child_processes(tmp_path, monkeypat
     monkeypatch.setenv("RIGIDBLOCKS_COMPILE_TIME", "0.5")
     child, communicate = tmp_path / "child", subprocess.Popen.communicate
 
-    def once_it_hangs(process, **limit):
+    def limit_hanging_process(process, **limit):
         """Start the time limit when the script hangs, also on a loaded machine."""
         while process.poll() is None and not (child.exists() and child.read_text().strip()):
             time.sleep(0.01)
         return communicate(process, **limit)
 
-    monkeypatch.setattr(subprocess.Popen, "communicate", once_it_hangs)
+    monkeypatch.setattr(subprocess.Popen, "communicate", limit_hanging_process)
     compiler.compiler.cache_clear()
     try:
         with pytest.raises(

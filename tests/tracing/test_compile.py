@@ -48,7 +48,7 @@ def shapes(values):
 
 
 @pytest.fixture
-def _asked_anew():
+def _reset_compiler():
     """Clear the cached compiler before and after the test."""
     compiler.cache_clear()
     compiling.version.cache_clear()
@@ -58,7 +58,7 @@ def _asked_anew():
 
 
 @pytest.fixture
-def counted(tmp_path, monkeypatch, _asked_anew):
+def counted(tmp_path, monkeypatch, _reset_compiler):
     """Set $CC to a compiler that logs its runs.
 
     The fixture is a function that returns the number of compiled libraries.
@@ -337,21 +337,21 @@ def test_error_for_an_invalid_compiler_command_contains_the_message_of_the_compi
         run_compiler((*compiler(), "missing.c"), tmp_path)
 
 
-@pytest.mark.usefixtures("_asked_anew")
+@pytest.mark.usefixtures("_reset_compiler")
 def test_cc_variable_selects_the_compiler(monkeypatch):
     monkeypatch.setenv("CC", "ccache some-cc -m64")
     assert compiler() == ("ccache", "some-cc", "-m64")
 
 
 @needs_system_compiler
-@pytest.mark.usefixtures("_asked_anew")
+@pytest.mark.usefixtures("_reset_compiler")
 def test_system_c_compiler_is_used_if_it_exists(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     assert Path(compiler()[0]).name in ("cc", "gcc", "clang")
 
 
 @pytest.fixture
-def _hidden_compilers(monkeypatch, tmp_path, _asked_anew):
+def _hidden_compilers(monkeypatch, tmp_path, _reset_compiler):
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
 
@@ -377,7 +377,7 @@ def test_zig_compiles_without_a_system_compiler(rng):
     )
 
 
-@pytest.mark.usefixtures("_asked_anew")
+@pytest.mark.usefixtures("_reset_compiler")
 def test_cc_variable_with_a_nonexistent_compiler_raises_an_error(monkeypatch):
     monkeypatch.setenv("CC", os.path.join(os.sep, "missing", "cc"))
     with pytest.raises(
