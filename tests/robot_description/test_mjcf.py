@@ -561,6 +561,7 @@ CURVED = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", CURVED)
 def test_joints_with_a_polynomial_equality_satisfy_it_and_conserve_energy(kind, read, tmp_path):
     """The constraint force of the equality does no work."""

@@ -132,6 +132,7 @@ def test_accelerations_forces_and_lengths_of_lines_between_bodies_match_mujoco(k
             assert_allclose(y[m.sensor(k).name], data.sensordata[k], rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.slow
 def test_floating_base_with_a_tendon_over_a_pulley_moves_like_in_mujoco(read):
     # MuJoCo's RK4 with steps of 0.2 ms and 0.1 ms; their difference bounds the error of its steps
     tree = f'<site name="w"/><body name="o" pos="0 0 1"><freejoint/>{GEOM}{TREE}</body>'
@@ -156,6 +157,7 @@ def test_floating_base_with_a_tendon_over_a_pulley_moves_like_in_mujoco(read):
     assert_allclose(y, limit[[3, 4, 5]], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", LINES)
 def test_lines_between_bodies_are_equal_after_a_round_trip_through_json(kind, read, tmp_path):
     robot = read(robot_text(kind))
@@ -170,6 +172,7 @@ def test_lines_between_bodies_are_equal_after_a_round_trip_through_json(kind, re
     np.testing.assert_array_equal(found, expected)
 
 
+@pytest.mark.slow
 def test_tendon_of_a_robot_in_a_world_acts_at_the_placement_of_the_robot(read):
     robot = read(robot_text("sites"))
     world = World("w")

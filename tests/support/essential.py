@@ -16,6 +16,11 @@ SCRIPTS = ["planar2_robot_fmu", "planar2_sampled_pd_fmu"]  # a plant, a sampled 
 
 ESSENTIAL = {
     "robot_description/test_mjcf.py": {
+        "test_mjcf_equalities_of_fixed_tendons_constrain_the_accelerations": [
+            "*tendon*",
+            "a chain",
+            "a quartic*",
+        ],
         "test_step_response_of_each_actuator_kind_matches_mujoco": [
             "motor",
             "pid with limits",
@@ -25,6 +30,12 @@ ESSENTIAL = {
         "test_unsupported_mjcf_actuators_are_reported_with_their_line_number": [
             "*muscle*",
             "*slewmax*",
+        ],
+    },
+    "robot_description/test_mjcf_tendons.py": {
+        "test_accelerations_forces_and_lengths_of_lines_between_bodies_match_mujoco": [
+            "pulleys",
+            "site with a reference",
         ],
     },
     "cosim/test_sampled_parts.py": {
