@@ -20,9 +20,9 @@ from rigidblocks.common.compiler import (
     CacheError,
     CompilerError,
     digest,
+    kernel_compiler,
     shared_library,
     spare_folder,
-    straight_line_compiler,
     version,
 )
 
@@ -351,7 +351,7 @@ def test_doctor_command_reports_no_problem_on_a_valid_installation(folder, capsy
     assert main(["doctor"]) == 0
     said = capsys.readouterr().out
     assert "NOT OK" not in said
-    command = straight_line_compiler()
+    command = kernel_compiler()
     assert f"{' '.join(command)}: {version(command).splitlines()[0]}" in said
     assert f"{folder}: 1 libraries, 0.0 MB" in said
     for package in ("casadi", "fmpy", "pythonfmu"):

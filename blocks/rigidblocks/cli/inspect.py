@@ -368,7 +368,7 @@ def _compiler() -> Finding:
     from rigidblocks.common import compiler
 
     try:
-        command = compiler.straight_line_compiler()
+        command = compiler.kernel_compiler()
         first_line = compiler.version(command).partition("\n")[0]
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             Path(folder, "trial.c").write_text(_TRIAL)

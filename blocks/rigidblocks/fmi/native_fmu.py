@@ -26,8 +26,8 @@ from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common.compiler import (
     PORTABLE_FLAGS,
     cross_compiler,
+    kernel_compiler,
     shared_library,
-    straight_line_compiler,
 )
 from rigidblocks.common.slow_operation_log import log_if_slow
 from rigidblocks.fmi.archive import (
@@ -224,7 +224,7 @@ def _library(
     *,
     cross: bool,
 ) -> bytes:
-    command = cross_compiler(platform.target) if cross else straight_line_compiler()
+    command = cross_compiler(platform.target) if cross else kernel_compiler()
     flags = (*PORTABLE_FLAGS, *more, *platform.flags, *platform.install_name(identifier))
     name = f"{identifier}{platform.suffix}"
     return shared_library(sources, main, flags, command, name=name, link=platform.link).read_bytes()

@@ -21,13 +21,12 @@ from rigidblocks.block.stepper import (
 )
 from rigidblocks.common.compiler import (
     PORTABLE_FLAGS,
-    compiler,
     keep_text,
+    kernel_compiler,
     key_of,
     known_library,
     known_text,
     shared_library,
-    straight_line_compiler,
     version,
 )
 from rigidblocks.kernels.block_digest import fingerprint
@@ -111,8 +110,7 @@ def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = 
     fingerprint of the block, the compiler and the compiler flags. The function traces the block
     only if the cache has no kernel with this key.
     """
-    written = isinstance(memory.block, BlockInC)
-    command = compiler() if written else straight_line_compiler()
+    command = kernel_compiler()
     kind = "input_polynomials" if follows else "kernel"
     flags = (*PORTABLE_FLAGS, *["-DRB_INPUT_POLYNOMIALS"] * follows)
     key = fingerprint(kind, memory, method, h, command, version(command), flags)

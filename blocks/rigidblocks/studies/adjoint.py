@@ -13,7 +13,7 @@ from rigidblocks.block.block import Port
 from rigidblocks.block.external_functions import address
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.common.arrays import Array
-from rigidblocks.common.compiler import PORTABLE_FLAGS, shared_library, straight_line_compiler
+from rigidblocks.common.compiler import PORTABLE_FLAGS, kernel_compiler, shared_library
 from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
@@ -175,7 +175,7 @@ class AdjointRun:
             nu=memory.u.stop - memory.u.start,
         )
         text = "#include <math.h>\n" + c_functions(graphs, [{}] * len(graphs)) + loops
-        command = straight_line_compiler()
+        command = kernel_compiler()
         path = shared_library({"adjoint.c": text}, "adjoint.c", PORTABLE_FLAGS, command)
         library = ctypes.CDLL(str(path))
         pointer, number = ctypes.c_void_p, ctypes.c_double

@@ -28,8 +28,8 @@ from rigidblocks.common.compiler import (
     CacheError,
     CompilerError,
     compiler,
+    kernel_compiler,
     shared_library,
-    straight_line_compiler,
     version,
 )
 from rigidblocks.spatial.spatial import Array
@@ -375,7 +375,7 @@ class CompiledFunction:
         text, size = _source(graph)
         wide = isinstance(graph, WrittenFunction) and graph.wide
         flags = (*PORTABLE_FLAGS, *wide_flags()) if wide else PORTABLE_FLAGS
-        command = None if isinstance(graph, WrittenFunction) else straight_line_compiler()
+        command = None if isinstance(graph, WrittenFunction) else kernel_compiler()
         path = shared_library({"function.c": text}, "function.c", flags, command)
         library = ctypes.CDLL(str(path))
         self.inputs, inputs = _buffer(graph.inputs)
