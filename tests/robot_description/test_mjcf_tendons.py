@@ -104,7 +104,9 @@ def plant_of(robot):
 
 
 @pytest.mark.parametrize("kind", LINES)
-def test_accelerations_forces_and_lengths_of_lines_between_bodies_match_mujoco(kind, read, rng):
+def test_accelerations_forces_and_lengths_of_tendons_sites_and_slider_cranks_match_mujoco(
+    kind, read, rng
+):
     text = robot_text(kind)
     robot = read(text)
     assert [one for one in robot.warnings if "ref of each joint" not in one] == []
@@ -159,7 +161,9 @@ def test_floating_base_with_a_tendon_over_a_pulley_moves_like_in_mujoco(read):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", LINES)
-def test_lines_between_bodies_are_equal_after_a_round_trip_through_json(kind, read, tmp_path):
+def test_tendons_sites_and_slider_cranks_are_equal_after_a_round_trip_through_json(
+    kind, read, tmp_path
+):
     robot = read(robot_text(kind))
     save_model(robot, tmp_path / "robot.json")
     again = load_model(tmp_path / "robot.json")
@@ -218,7 +222,7 @@ def test_joint_force_sensor_with_an_actuator_at_a_site_is_reported(read):
         (SliderCrank(0, (0.0, 0.0), 1, identity(), 1.0), "needs a spatial model and a rod"),
     ],
 )
-def test_invalid_line_between_bodies_is_rejected(line, reason):
+def test_invalid_tendon_path_site_or_slider_crank_is_rejected(line, reason):
     with pytest.raises(ValueError, match=reason):
         RobotPlant(auto_tree_p(2), elements=(ForceElement("e", line, Spring(1.0)),))
 
@@ -240,7 +244,7 @@ def test_drive_along_a_tendon_rejects_parts_that_need_a_joint(options, reason):
         Drive("d", PATH, **options)
 
 
-def test_energy_of_a_planar_robot_with_a_spring_along_a_path_is_constant():
+def test_energy_of_a_planar_robot_with_a_spring_along_a_tendon_path_is_constant():
     plant = RobotPlant(auto_tree_p(2), elements=(ForceElement("e", PATH, Spring(20.0, rest=0.3)),))
     y = run(plant, 1e-2, 100, q=[0.3, 0.4])
     assert np.ptp(y["e_force"]) > 1.0
