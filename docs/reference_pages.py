@@ -99,9 +99,8 @@ def public_names() -> dict[str, dict[str, str]]:
 
 def _collected_names() -> Iterator[tuple[str, str]]:
     for face in FACES:
-        for node in ast.walk(
-            ast.parse(PACKAGE.joinpath(*face.split("."), "__init__.py").read_text())
-        ):
+        file = "__init__.py" if face else "__init__.pyi"
+        for node in ast.walk(ast.parse(PACKAGE.joinpath(*face.split("."), file).read_text())):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("rigidblocks."):
                 yield from ((alias.name, str(node.module)) for alias in node.names)
 

@@ -158,8 +158,11 @@ def test_import_of_the_top_level_package_loads_only_the_package_information():
 
 
 def test_public_names_come_from_the_same_module_at_run_time_and_for_type_checkers():
-    typed = next(node for node in parsed("__init__").body if isinstance(node, ast.If))
-    seen = {name.name: node.module for node in typed.body for name in node.names}
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
+    *imports, listed = stub.body
+    seen = {name.name: node.module for node in imports for name in node.names}
+    assert seen.pop("__version__") == "rigidblocks.common.package_info"
+    assert ast.literal_eval(listed.value) == rigidblocks.__all__
     loaded = {name: f"rigidblocks.{module}" for name, module in rigidblocks._HOME.items()}
     assert loaded == seen
     assert sorted(seen) == sorted(rigidblocks.__all__)
