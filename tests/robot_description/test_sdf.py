@@ -301,7 +301,7 @@ def test_sdf_mimic_joint_follows_its_leader_with_multiplier_reference_and_offset
         version="1.11",
     )
     robot = read(text)
-    assert [tuple(c) for c in robot.couplings] == [(1, 0, -2.0, 1.0)]
+    assert [tuple(c) for c in robot.couplings] == [(1, 0, -2.0, 1.0, ())]
     with pytest.raises(
         FormatError, match="'j' follows 'i'; both need one degree of freedom, without an axis2"
     ):
@@ -458,7 +458,7 @@ def test_sdf_gearbox_couples_the_joints_of_its_reference_body(read):
             gear,
         )
     )
-    assert [tuple(c) for c in robot.couplings] == [(1, 0, 0.5, 0.0)]
+    assert [tuple(c) for c in robot.couplings] == [(1, 0, 0.5, 0.0, ())]
 
 
 def test_gravity_of_an_sdf_model_is_the_gravity_of_its_world(read):

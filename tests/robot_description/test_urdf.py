@@ -252,7 +252,7 @@ def test_chained_urdf_mimic_joints_are_coupled_to_the_last_joint_of_the_chain(re
         for k, source, ratio, offset in ((1, "f2", 2, 0.5), (2, "elbow", -3, 0.25))
     )
     robot = read(ARM.replace("</robot>", f"{more}</robot>"))
-    assert [tuple(c) for c in robot.couplings] == [(2, 1, -6.0, 1.0), (3, 1, -3.0, 0.25)]
+    assert [tuple(c) for c in robot.couplings] == [(2, 1, -6.0, 1.0, ()), (3, 1, -3.0, 0.25, ())]
 
 
 def test_urdf_mimic_element_of_an_unknown_joint_is_ignored_with_a_warning(read):
