@@ -15,8 +15,9 @@ forces. The power of these efforts is not equal to the power of the actuators.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from math import isfinite
 
-from rigidblocks.common.xml_reader import Element, floats, format_error, required_attribute
+from rigidblocks.common.xml_reader import Element, required_attribute
 from rigidblocks.robot.robot_description import Actuator
 from rigidblocks.robot_description.parsed_links import Connection
 
@@ -44,7 +45,8 @@ def transmission_actuators(
 
     The command of an actuator is the torque of its motor [N m]. The function ignores a transmission
     with a warning if the kind of the transmission is not supported, if a joint does not exist or
-    does not have exactly one degree of freedom, or if a joint already has a transmission.
+    does not have exactly one degree of freedom, if a joint already has a transmission, or if a
+    reduction is not a number or is zero.
     """
     joints = {c.name: c for c in connections}
     driven: dict[str, int] = {}
@@ -90,6 +92,12 @@ def _reason_to_ignore(
             return f"the transmission in line {driven[joint]} already drives joint '{joint}'"
     if len({_name(joint) for joint in of}) < count:
         return "its joints are equal"
+    for part in (*actuators, *of, element):
+        for child in part.iterchildren(*_REDUCTIONS):
+            text = (child.text or "").strip()
+            if not _is_reduction(text):
+                needed = "must be a finite number other than 0"
+                return f"its <{child.tag}> {needed}, not '{text[:40]}'"
     if taken := [name for name in map(_name, actuators) if name in names]:
         return f"another transmission has the actuator '{taken[0]}'"
     return None
@@ -115,6 +123,13 @@ def _actuators(
     else:
         yield names[:1], _motor(actuators[0], a1 * j1)
         yield names, _motor(actuators[1], a2, j2)
+
+
+def _is_reduction(text: str) -> bool:
+    try:
+        return isfinite(float(text)) and float(text) != 0.0
+    except ValueError:
+        return False
 
 
 def _motor(element: Element, gear: float, *weights: float) -> Actuator:
@@ -151,8 +166,5 @@ def _reduction(element: Element) -> float | None:
     for tag in _REDUCTIONS:
         child = element.find(tag)
         if child is not None:
-            value = float(floats(child, child.text or "", 1, f"<{tag}>")[0])
-            if value == 0.0:
-                raise format_error(child, f"the <{tag}> is 0; it must not be zero")
-            return value
+            return float(child.text)
     return None
