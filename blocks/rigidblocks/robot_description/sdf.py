@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -70,14 +70,19 @@ def pose(element: Element) -> Transform:
     given = element.find("pose")
     if given is None or not (given.text or "").strip():
         return identity()
-    if given.get("rotation_format") == "quat_xyzw":
+    form = given.get("rotation_format", "euler_rpy").strip()
+    if form not in ("euler_rpy", "quat_xyzw"):
+        text = f"the rotation_format of a <pose> must be euler_rpy or quat_xyzw, not '{form[:40]}'"
+        raise format_error(given, text)
+    if form == "quat_xyzw":
         *r, x, y, z, w = floats(given, given.text, 7, "a <pose> with a quaternion")
         q = np.array([w, x, y, z])
         if not np.any(q):
             raise format_error(given, "the quaternion of a <pose> must not be zero")
         return Transform(quaternion_rotation(q / np.linalg.norm(q)), np.array(r))
     x, y, z, *rpy = floats(given, given.text, 6, "a <pose>")
-    turn = np.radians(rpy).tolist() if given.get("degrees") == "true" else rpy
+    in_degrees = _truth(given, "the attribute degrees", given.get("degrees", "false"))
+    turn = np.radians(rpy).tolist() if in_degrees else rpy
     return placement([x, y, z], turn)
 
 
@@ -214,12 +219,15 @@ def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
 def _is_true(element: Element, name: str, default: bool) -> bool:
     """Return the child `name` of an element as a boolean in the syntax of XML Schema."""
     found = element.find(name)
-    if found is None:
-        return default
-    text = (found.text or "").strip().lower()
-    if text not in _TRUTH:
-        raise format_error(found, f"<{name}> must be true or false, not '{text[:40]}'")
-    return _TRUTH[text]
+    return default if found is None else _truth(found, f"<{name}>", found.text or "")
+
+
+def _truth(element: Element, subject: str, text: str) -> bool:
+    """Return the truth value of a text; `subject` is its name in error messages."""
+    word = text.strip().lower()
+    if word not in _TRUTH:
+        raise format_error(element, f"{subject} must be true or false, not '{word[:40]}'")
+    return _TRUTH[word]
 
 
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
@@ -334,7 +342,7 @@ def _material(element: Element) -> Material | None:
 def _patch(surface: Element) -> float:
     """Return the patch radius times the torsional friction coefficient [m]; 0 by default."""
     inside = surface.find("friction/torsional")
-    if inside is None or _text(inside, "use_patch_radius", "1") in ("0", "false"):
+    if inside is None or not _is_true(inside, "use_patch_radius", True):
         return 0.0
     return _number(inside, "coefficient", 1.0) * _number(inside, "patch_radius", 0.0)
 
@@ -489,9 +497,10 @@ class _Reader:
 
     def connections(self) -> list[Connection]:
         """Return all joints except gearboxes."""
-        return [self._connection(element) for element in self.joints]
+        return [self.connection(element) for element in self.joints]
 
-    def _connection(self, element: Element) -> Connection:
+    def connection(self, element: Element) -> Connection:
+        """Return the joint of a <joint> element."""
         name, kind = required_attribute(element, "name"), required_attribute(element, "type")
         parent = self._link_of(element, _text(element, "parent"))
         child = self._link_of(element, _text(element, "child"))
@@ -554,7 +563,7 @@ class _Reader:
                     f"unknown frame '{expressed}' in the axis of joint '{name}'",
                 )
             return np.asarray(E @ self.poses[expressed].E.T)
-        in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
+        in_model = _is_true(axis, "use_parent_model_frame", False)
         return E @ self.poses[MODEL].E.T if in_model or self.version == "1.4" else np.eye(3)
 
     def _joint_properties(self, element: Element, name: str, joint: Joint) -> dict[str, Any]:
@@ -627,7 +636,7 @@ class _Reader:
     def _gear_axis(self, gear: Element, tag: str) -> Array:
         """Return the axis of a gearbox in world coordinates."""
         axis, u = _axis_vector(gear, f"gearbox '{gear.get('name')}'", tag)
-        in_model = _text(axis, "use_parent_model_frame", "0") in ("1", "true")
+        in_model = _is_true(axis, "use_parent_model_frame", False)
         if in_model or self.version == "1.4":
             return np.asarray(self.poses[MODEL].E.T @ u)
         E = (pose(gear) @ self.poses[self._link_of(gear, _text(gear, "child"))]).E
@@ -640,20 +649,34 @@ class _Reader:
         return self.poses[roots[0]] if roots else None
 
 
+class LoopJoint(NamedTuple):
+    """Loop joint of a URDF extension.
+
+    Attributes:
+        connection: The joint.
+        rotation: The rotation (3, 3) from model to joint coordinates.
+        mimics: The mimic joint of the <mimic> element, if the joint has one.
+    """
+
+    connection: Connection
+    rotation: Array
+    mimics: Sequence[ParsedMimicJoint]
+
+
 def loop_joints(
     extension: Element, places: Mapping[str, Transform], warnings: list[str]
-) -> Iterator[tuple[Connection, Array]]:
-    """Yield pairs (loop joint, rotation) for the SDF joints in a <gazebo> element of a URDF.
+) -> Iterator[LoopJoint]:
+    """Yield the SDF joints in a <gazebo> element of a URDF as loop joints.
 
-    The rotation (3, 3) transforms model to joint coordinates. `places` contains the poses of the
-    links.
+    `places` contains the poses of the links.
     """
     reader = _Reader(extension, VERSIONS[-1], warnings, places)
     for gear in reader.gears:
         name = gear.get("name", "")
         warnings.append(f"line {gear.sourceline}: gearbox '{name}' of an extension is not read")
-    for connection in reader.connections():
-        yield connection._replace(closes=True), reader.joint_pose(connection.name).E
+    for element in reader.joints:
+        connection = reader.connection(element)._replace(closes=True)
+        yield LoopJoint(connection, reader.joint_pose(connection.name).E, [*_mimics(element)])
 
 
 def _sensor_place(

@@ -37,14 +37,14 @@ def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]
     roots = [link for link in listed.links if link.name not in inward]
     root = [_base_connection(listed, roots, inward)] if roots else []
     inward |= {c.child: c for c in root}
-    connections = [*root, *listed.connections]
+    connections, first_inward = [*root, *listed.connections], inward
     if listed.loops:
         inward = _inward_joints(connections)
         _prefer_loaded_joints(inward, connections, {f.joint for f in listed.mimic_joints})
     tree = _depth_first(c for c in connections if inward.get(c.child) is c)
     rest = [c for c in connections if inward.get(c.child) is not c]
     if len(tree) < len(listed.links):
-        raise _cycle_error(listed, inward, {c.child for c in tree})
+        raise _cycle_error(listed, first_inward, {c.child for c in tree})
     return tree, rest
 
 
@@ -127,7 +127,7 @@ def split_bodies(listed: Assembly) -> Assembly:
         half = unused_name(f"{c.child or 'base'}_{c.name}", links)
         inertia = _split_inertia(listed, links, tree, c)
         links[half] = Link(half, c.line, inertia)
-        connections[c.name] = c._replace(child=half)
+        connections[c.name] = c._replace(child=half, closes=False)
         name = unused_name(f"{c.name}_loop", connections)
         connections[name] = Connection(
             name, c.line, half, c.child, Fixed(), SAME, SAME, closes=True

@@ -1,7 +1,7 @@
 """URDF, the Unified Robot Description Format of ROS, versions 1.0 and 1.1."""
 
 import re
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence, Set
 from math import inf, isfinite, isnan, nan
 from pathlib import Path
 
@@ -18,6 +18,7 @@ from rigidblocks.common.xml_reader import (
     floats,
     format_error,
     namespace_warnings,
+    nearest,
     number,
     numbers,
     origins,
@@ -209,12 +210,13 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     links = _links(_LINKS(root), inertials, insides[:n], places[:n], sound)
     connections = _connections(joints, insides[n:], places[n:], warnings)
     extensions, loops = _EXTENSIONS(root), list[Connection]()
+    followings = list(_mimic_joints(joints, insides[n:]))
     switches = [e for e in extensions if e.tag == "gazebo" and e.get("reference") is not None]
     if extensions:
         connections = _add_springs(connections, switches, warnings)
         connections = _add_rotors(connections, _ROTORS(root), warnings)
     if closing := [extension for extension in extensions if _closes_loops(extension)]:
-        connections, loops = _read_loops(links, connections, closing, warnings)
+        connections, loops = _read_loops(links, connections, closing, followings, warnings)
     sensors, unread = list[ParsedSensor](), list[str]()
     actuators = list(transmission_actuators(root, connections, warnings)) if extensions else []
     if extensions:
@@ -227,7 +229,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         name,
         links,
         [*connections, *loops],
-        list(_mimic_joints(joints, insides[n:])),
+        followings,
         loops=bool(loops),
         floating=floating,
         strict=strict,
@@ -235,7 +237,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         report=lambda: (*_report(root), *unread),
         sound_shapes=sound,
         weightless=list(_weightless_links(links, switches, warnings)) if switches else (),
-        springs=list(_drake_springs(extensions)),
+        springs=list(_drake_springs(extensions, {link.name for link in links})),
         sensors=sensors,
         actuators=actuators,
         start=_start_positions(root, connections),
@@ -327,11 +329,13 @@ def _read_loops(
     links: Sequence[Link],
     connections: Sequence[Connection],
     closing: Sequence[Element],
+    followings: list[ParsedMimicJoint],
     warnings: list[str],
 ) -> tuple[list[Connection], list[Connection]]:
     """Return the joints and the loop joints, after nearly parallel axes become exactly parallel.
 
-    `closing` contains the elements that define the loop joints.
+    `closing` contains the elements that define the loop joints. The function appends the mimic
+    joints among them to `followings`.
     """
     places = _places_at_rest(links, connections)
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
@@ -339,15 +343,16 @@ def _read_loops(
     taken = {c.name for c in connections}
     for element in closing:
         if element.tag == "gazebo":
-            for connection, E in loop_joints(element, places, warnings):
-                loops.append(connection)
-                turned[connection.name] = E
+            for found in loop_joints(element, places, warnings):
+                loops.append(found.connection)
+                turned[found.connection.name] = found.rotation
+                followings += found.mimics
         else:
             loops.append(_ball_constraint(element, {*taken, *(c.name for c in loops)}))
     known = [c for c in (*connections, *loops) if c.name in turned]
     aligned = {c.name: c for c in align_parallel_axes(known, turned)}
-    found = [aligned.get(c.name, c) for c in (*connections, *loops)]
-    return found[: len(connections)], found[len(connections) :]
+    both = [aligned.get(c.name, c) for c in (*connections, *loops)]
+    return both[: len(connections)], both[len(connections) :]
 
 
 def _places_at_rest(
@@ -375,8 +380,8 @@ def _ball_constraint(element: Element, taken: Container[str]) -> Connection:
     return Connection(name, element.sourceline, one, two, Spherical(), Xp, Xs, closes=True)
 
 
-def _drake_springs(extensions: Sequence[Element]) -> Iterator[ParsedSpring]:
-    """Yield the springs of <drake:linear_spring_damper> elements."""
+def _drake_springs(extensions: Sequence[Element], links: Set[str]) -> Iterator[ParsedSpring]:
+    """Yield the springs of <drake:linear_spring_damper> elements; `links` contains all links."""
     found = (e for e in extensions if _local_name(e) == "linear_spring_damper")
     for k, element in enumerate(found):
         law = {}
@@ -387,9 +392,14 @@ def _drake_springs(extensions: Sequence[Element]) -> Iterator[ParsedSpring]:
                 raise format_error(
                     element, f"the {key} of a spring must not be negative, but is {law[key]}"
                 )
+        ends = _drake_ends(element)
+        for link, _ in ends:
+            if link != WORLD and link not in links:
+                hint = nearest(link, sorted(links))
+                raise format_error(element, f"the spring ends at '{link}', which is no link{hint}")
         yield ParsedSpring(
             f"spring{k + 1}",
-            _drake_ends(element),
+            ends,
             law["stiffness"],
             law["damping"],
             law["free_length"],

@@ -38,21 +38,24 @@ def cut_tree(model: Tree) -> Tree:
     """
     model.check_no_strings("a tree with cut joints")
     n = len(model.loops)
-    massive = next(
-        body
+    massive, name_of_massive = next(
+        (body, name)
         for body, name in zip(model.inertia, model.body_names, strict=True)
         if name not in model.massless
     )
+    ends = tuple(f"end of {name}" for name in model.loop_names)
     more = {
         "parent": (*model.parent, *(loop.predecessor for loop in model.loops)),
         "joint": (*model.joint, *(loop.joint for loop in model.loops)),
         "Xtree": (*model.Xtree, *(loop.Xp for loop in model.loops)),
         "inertia": (*model.inertia, *(massive,) * n),
-        "body_names": (*model.body_names, *(f"end of {name}" for name in model.loop_names)),
+        "body_names": (*model.body_names, *ends),
         "joint_names": (*model.joint_names, *model.loop_names),
     }
     if hasattr(model, "contact"):
         more |= {"contact": (), "appearance": ()}
+    if name_of_massive in getattr(model, "unphysical", ()):
+        more["unphysical"] = (*model.unphysical, *ends)
     tree: Tree = replace(model, loops=(), **more)  # type: ignore[type-var]  # the models are dataclasses
     return tree
 
