@@ -23,11 +23,12 @@ from rigidblocks.fmi import docstring_html
 from rigidblocks.fmi.documentation import ReferenceRun, ports_and_run
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
 from rigidblocks.robot_description.schema_coverage import (
-    IGNORED,
     MJCF,
     SDF,
     URDF,
+    IgnoredElement,
     ReadElement,
+    RejectedElement,
     ReportedElement,
 )
 
@@ -229,17 +230,18 @@ def robot_file_elements() -> str:
         "An element or attribute (with @) of a robot file is read, reported or without effect on "
         "the motion. The loader lists a reported name in `warnings`, unless its value has no "
         "effect, and `rigidblocks check` prints it with its line number. The loader also lists all "
-        "names that are missing here. It rejects some elements, with a message.\n",
+        "names that are missing here. It rejects some elements, with a message. A name without "
+        "effect has a reason.\n",
     ]
     for name, table in (("URDF", URDF), ("SDF", SDF), ("MJCF", MJCF)):
         parts.append(f"## {name}\n")
         rows = [
-            f"| {kind} | {_names(rules, ReadElement)} | {_reported(rules)} "
-            f"| {_names(rules, type(IGNORED))} |"
+            f"| {kind} | {_names(rules, ReadElement)} | {_grouped(rules, ReportedElement)} "
+            f"| {_names(rules, RejectedElement)} | {_grouped(rules, IgnoredElement)} |"
             for kind, rules in table.items()
         ]
-        head = ["| element | read | reported: effect on a run | no effect, or rejected |"]
-        parts.append("\n".join([*head, "|---|---|---|---|", *rows]) + "\n")
+        head = ["| element | read | reported: effect on a run | rejected | no effect: reason |"]
+        parts.append("\n".join([*head, "|---|---|---|---|---|", *rows]) + "\n")
     return "\n".join(parts)
 
 
@@ -247,13 +249,13 @@ def _names(rules: Mapping[str, Any], kind: type) -> str:
     return " ".join(f"`{name}`" for name, rule in rules.items() if isinstance(rule, kind))
 
 
-def _reported(rules: Mapping[str, Any]) -> str:
-    """Return the reported names, grouped by the effect of their absence."""
+def _grouped(rules: Mapping[str, Any], kind: type) -> str:
+    """Return the names of the rules of a type, grouped by the text of the rule."""
     groups = defaultdict[str, list[str]](list)
     for name, rule in rules.items():
-        if isinstance(rule, ReportedElement):
-            groups[rule.effect].append(f"`{name}`")
-    return "; ".join(f"{' '.join(names)}: {effect}" for effect, names in groups.items())
+        if isinstance(rule, kind):
+            groups[rule[0]].append(f"`{name}`")
+    return "; ".join(f"{' '.join(names)}: {text}" for text, names in groups.items())
 
 
 def _help(command: Any, name: str, parent: Any) -> str:

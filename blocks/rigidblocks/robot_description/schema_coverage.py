@@ -1,4 +1,4 @@
-"""URDF, SDF and MJCF elements and attributes: supported, ignored, or reported as unsupported.
+"""URDF, SDF and MJCF elements and attributes: supported, ignored, rejected or reported.
 
 The tables in this module list the known children and attributes of each element. The names of
 attributes begin with @. Unknown names are reported like unsupported elements that affect the
@@ -35,8 +35,19 @@ class ReadElement(NamedTuple):
     inside: str = ""
 
 
-IGNORED = None  # does not affect the motion, or the reader rejects it
-Rule = ReportedElement | ReadElement | None
+class IgnoredElement(NamedTuple):
+    """Element or attribute that does not affect the motion; `reason` says why."""
+
+    reason: str
+
+
+class RejectedElement(NamedTuple):
+    """Element or attribute that the reader rejects; `value` is a text that it rejects."""
+
+    value: str = ""
+
+
+Rule = ReportedElement | ReadElement | IgnoredElement | RejectedElement
 Table = Mapping[str, Mapping[str, Rule]]
 
 
@@ -173,14 +184,55 @@ def _is_known_transmission(text: str) -> bool:
     return text.endswith(kinds) or not text
 
 
+_LENS = (
+    "@target @output @fovy @ipd @focal @focalpixel @principal @principalpixel @projection "
+    "@resolution @sensorsize"
+)
+_REASONS = {  # reasons for ignored names
+    "it is a label": "@name @class @group @user @type @role role robotNamespace topic frame_id",
+    "it only affects pictures and sound": f"{_LENS} @mesh visual material @material "
+    "@rgba @width @castshadow visualize laserRetro laser_retro gui scene light road audio "
+    "audio_sink audio_source projector particle_emitter actor texture visibility_mask camera "
+    "logical_camera",
+    "it configures the software of a controller": "hardware gpio command_interface limits param "
+    "calibration safety_controller hardwareInterface motorTorqueConstant offset @rw_rate @is_async "
+    "@thread_priority @mimic @data_type @size @acceleration @deceleration @jerk",
+    "it is a setting of the solver or integrator of another simulator": "@solver @cone @jacobian "
+    "@integrator @iterations @tolerance @ls_iterations @ls_tolerance @noslip_iterations "
+    "@noslip_tolerance @ccd_iterations @ccd_tolerance @impratio @sdf_initpoints @sdf_iterations "
+    "@sleep_tolerance @apirate @o_margin @o_solref @o_solimp @o_friction @mpr_iterations "
+    "@mpr_tolerance @collision @warmstart @refsafe @midphase @nativeccd @eulerdamp @autoreset "
+    "@island @fwdinv @invdiscrete @multiccd @diagexact @ipc @speculative @fuse @simple @sleep "
+    "real_time_factor real_time_update_rate max_contacts dart simbody bullet ode stopCfm stopErp "
+    "stopKp stopKd fudgeFactor fudge_factor cfmDamping cfm_damping implicitSpringDamper "
+    "implicit_spring_damper cfm erp soft_cfm soft_erp max_vel min_depth limit suspension bounce "
+    "velocity preserveFixedJoint disableFixedJointLumping allow_auto_disable size surface_radius "
+    "soft_contact poissons_ratio elastic_modulus collide_without_contact_bitmask",
+    "the shapes of the plant are read separately": "collision",
+    "it only affects sensors that the reader reports": "contact gps navsat rfid rfidtag sonar "
+    "transceiver air_pressure air_speed air_flow atmosphere spherical_coordinates",
+    "sensors always run, without a transport": "always_on enable_metrics provideFeedback "
+    "provide_feedback @energy",
+    "it only applies to elements that the reader rejects": "density auto_inertia_params",
+    "it is obsolete and has no meaning": "frame must_be_base_link",
+    "it only describes the display or the memory of the simulator": "statistic custom",
+    "it acts only on links with enable_wind, which the reader reports": "wind",
+    "it has no shape": "empty",
+    "the plant has no battery": "battery",
+    "the plant starts at time 0": "@time",
+}
+_REASON_OF = {name: reason for reason, names in _REASONS.items() for name in names.split()}
+
+
 def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
     """Return a rule for each element or attribute name, by name.
 
-    `read` contains the supported names and `ignored` the ignored names, separated by spaces. `more`
-    contains the rules of other names; the keyword a__b stands for the name a:b.
+    `read` contains the supported names and `ignored` the ignored names, separated by spaces; the
+    reasons are in `_REASONS`. `more` contains the rules of other names; the keyword a__b stands for
+    the name a:b.
     """
     rules: dict[str, Rule] = dict.fromkeys(read.split(), ReadElement())
-    rules |= dict.fromkeys(ignored.split(), IGNORED)
+    rules |= {name: IgnoredElement(_REASON_OF[name]) for name in ignored.split()}
     return rules | {name.replace("__", ":"): rule for name, rule in more.items()}
 
 
@@ -195,6 +247,9 @@ _OPEN = ReportedElement("the loop that it closes stays open")
 _PLUGIN = ReportedElement("plugins of a simulator do not run")
 _DECAY = ReportedElement("the velocity of the link does not decay", _is_number(0.0))
 
+_GAZEBO_CONTACT = "mu mu1 mu2 kp kd fdir1 minDepth maxContacts maxVel collision"
+_SELF_COLLISION = ReportedElement("links that no joint connects collide", _is_true)
+
 _NO_GAZEBO_SENSOR = ReportedElement("only sensors in <gazebo> are outputs")
 
 _URDF: Table = {
@@ -208,8 +263,8 @@ _URDF: Table = {
         drake__joint=ReportedElement("the joint is left out"),
     ),
     "ros2_control": _rules(
-        "@name",
-        "hardware gpio @type @rw_rate @is_async @thread_priority",
+        "",
+        "hardware gpio @name @type @rw_rate @is_async @thread_priority",
         sensor=_NO_GAZEBO_SENSOR,
         joint=ReadElement("joint of ros2_control"),
         transmission=ReadElement(),
@@ -231,7 +286,7 @@ _URDF: Table = {
     },
     "part of Drake": _rules("@name @value"),
     "link": _rules(
-        "inertial @name @type", "visual collision", sensor=_NO_GAZEBO_SENSOR, contact=_CONTACT
+        "inertial @name", "visual collision @type", sensor=_NO_GAZEBO_SENSOR, contact=_CONTACT
     ),
     "inertial": _rules("origin mass inertia"),
     "origin": _rules("@xyz @rpy @quat_xyzw"),
@@ -247,12 +302,11 @@ _URDF: Table = {
     "dynamics": _rules("@damping @friction"),
     "mimic": _rules("@joint @multiplier @offset"),
     "transmission": _rules(
-        "actuator mechanicalReduction @name",
-        "robotNamespace role",
+        "actuator mechanicalReduction",
+        "robotNamespace role motorTorqueConstant @name",
         joint=ReadElement("joint of a transmission"),
         type=_TRANSMISSION,
         plugin=_TRANSMISSION,
-        motorTorqueConstant=IGNORED,
         **{"@type": _TRANSMISSION},
     ),
     "joint of a transmission": _rules(
@@ -269,8 +323,10 @@ _URDF: Table = {
     "gazebo": _rules(
         "@reference springStiffness springReference turnGravityOff gravity",
         "material visual laserRetro provideFeedback preserveFixedJoint "
-        "disableFixedJointLumping stopCfm stopErp stopKp stopKd fudgeFactor cfmDamping maxVel "
-        "implicitSpringDamper selfCollide self_collide",
+        "disableFixedJointLumping stopCfm stopErp stopKp stopKd fudgeFactor cfmDamping "
+        "implicitSpringDamper",
+        selfCollide=_SELF_COLLISION,
+        self_collide=_SELF_COLLISION,
         initial_joint_position=ReportedElement("the joint starts at 0", _is_number(0.0)),
         joint=ReadElement("SDF joint"),
         sensor=ReadElement("SDF sensor"),
@@ -280,10 +336,7 @@ _URDF: Table = {
         dampingFactor=_DECAY,
         velocity_decay=_DECAY,
         plugin=_PLUGIN,
-        **dict.fromkeys(
-            ("mu", "mu1", "mu2", "kp", "kd", "fdir1", "minDepth", "maxContacts", "collision"),
-            _CONTACT,
-        ),
+        **dict.fromkeys(_GAZEBO_CONTACT.split(), _CONTACT),
     ),
 }
 
@@ -298,22 +351,24 @@ _WIND = ReportedElement("no wind acts", _is_false)
 SDF: Table = {
     "sdf": _rules("world model @version", "actor light"),
     "world": _rules(
-        "model frame gravity physics magnetic_field @name",
-        "include audio gui scene light road spherical_coordinates atmosphere actor",
+        "model frame gravity magnetic_field",
+        "@name audio gui scene light road spherical_coordinates atmosphere actor wind",
         physics=ReadElement("physics of the world"),
-        wind=IGNORED,  # acts only on links with enable_wind
+        include=RejectedElement(),
         plugin=_PLUGIN,
         joint=ReportedElement("the joint is left out"),
         population=ReportedElement("its models are left out"),
         state=ReportedElement("the models determine the initial state"),
     ),
     "physics of the world": _rules(
-        "gravity magnetic_field max_step_size @type @name @default",
-        "real_time_factor real_time_update_rate max_contacts dart simbody bullet ode",
+        "gravity magnetic_field max_step_size @default",
+        "@type @name real_time_factor real_time_update_rate max_contacts dart simbody bullet ode",
     ),
     "model": _rules(
         "link joint frame pose self_collide @name @canonical_link @placement_frame",
-        "include model allow_auto_disable",
+        "allow_auto_disable",
+        include=RejectedElement(),
+        model=RejectedElement(),
         static=ReportedElement("the model moves", _is_false),
         enable_wind=_WIND,
         gripper=ReportedElement("the gripper holds no objects"),
@@ -348,7 +403,8 @@ SDF: Table = {
         "mean stddev bias_mean bias_stddev dynamic_bias_stddev dynamic_bias_correlation_time "
         "precision type @type"
     ),
-    "force_torque": _rules("frame measure_direction force torque"),
+    "force_torque": _rules("measure_direction force torque", frame=ReadElement("text")),
+    "text": {},
     "force": _NOISY_AXES,
     "torque": _NOISY_AXES,
     "altimeter": _rules(
@@ -363,15 +419,16 @@ SDF: Table = {
     "range": _rules("min max resolution"),
     "velocity_decay": _rules("", linear=_DECAY, angular=_DECAY),
     "inertial": _rules(
-        "mass inertia pose @auto fluid_added_mass",
+        "mass inertia pose",
         "density auto_inertia_params frame",
+        fluid_added_mass=RejectedElement(),
+        **{"@auto": RejectedElement("true")},
     ),
     "inertia": _rules("ixx ixy ixz iyy iyz izz"),
     "pose": _rules("@relative_to @frame @rotation_format @degrees"),
     "collision": _rules(
-        "pose geometry surface @name",
-        "laser_retro density auto_inertia_params",
-        max_contacts=IGNORED,
+        "pose geometry surface",
+        "@name laser_retro density auto_inertia_params max_contacts",
     ),
     "geometry": _rules("box cylinder capsule cone sphere ellipsoid", "empty")
     | dict.fromkeys(
@@ -406,10 +463,9 @@ SDF: Table = {
     ),
     "contact of a surface": _rules(
         "",
-        "bullet poissons_ratio elastic_modulus",
+        "bullet poissons_ratio elastic_modulus collide_without_contact_bitmask",
         ode=ReadElement("ode of contact"),
         collide_without_contact=ReportedElement("the shapes collide", _is_false),
-        collide_without_contact_bitmask=IGNORED,
         collide_bitmask=ReportedElement("the shapes collide", _is_full_mask),
         category_bitmask=ReportedElement("the shapes collide", _is_full_mask),
     ),
@@ -456,7 +512,16 @@ def _add_prefix(table: Table, prefix: str) -> dict[str, dict[str, Rule]]:
     }
 
 
-URDF: Table = {**_URDF, **_add_prefix(SDF, "SDF ")}
+_EXTENSIONS_OF_SDF = _add_prefix(SDF, "SDF ")
+_GEARBOX = ("gearbox_ratio", "gearbox_reference_body")
+
+URDF: Table = {
+    **_URDF,
+    **_EXTENSIONS_OF_SDF,
+    "SDF joint": _EXTENSIONS_OF_SDF["SDF joint"]
+    | dict.fromkeys(_GEARBOX, IgnoredElement("the reader reports each gearbox"))
+    | {"sensor": ReportedElement("a sensor of a joint must be in <gazebo> with its reference")},
+}
 
 # ---- MJCF ----
 
@@ -469,12 +534,14 @@ _EXACT = ReportedElement("the constraint is exact")
 _AT_CONTACT = ReportedElement("contact begins at the distance zero", _is_number(0.0))
 _PAIR = ReportedElement("contact has the materials of the two shapes")
 _PAIR_CONTACT = "@condim @friction @gap @margin @solimp @solref @solreffriction @adhesion"
-_BODY_PARTS = "inertial joint freejoint geom site body frame replicate attach include"
-_REFUSED_PARTS = "flexcomp composite plugin"  # the reader rejects them
+_BODY_PARTS = "inertial joint freejoint geom site camera body frame replicate attach include"
+_REJECTED_PARTS: dict[str, Rule] = dict.fromkeys(
+    ("flexcomp", "composite", "plugin"), RejectedElement()
+)
 _SOLVER = (  # settings of MuJoCo's solver and integrator, which this package does not have
-    "@timestep @integrator @solver @cone @jacobian @iterations @tolerance @ls_iterations "
+    "@integrator @solver @cone @jacobian @iterations @tolerance @ls_iterations "
     "@ls_tolerance @noslip_iterations @noslip_tolerance @ccd_iterations @ccd_tolerance @impratio "
-    "@sdf_initpoints @sdf_iterations @sleep_tolerance @magnetic @apirate @o_margin @o_solref "
+    "@sdf_initpoints @sdf_iterations @sleep_tolerance @apirate @o_margin @o_solref "
     "@o_solimp @o_friction @mpr_iterations @mpr_tolerance @collision"
 )
 _ACTUATOR = _rules(  # `mjcf` reports each actuator that is not supported
@@ -504,7 +571,10 @@ _TENDON = _rules(
     f"{_TAGS} @material @rgba @width",
     **_JOINT_FORCES,
 )
+_ELLIPSOID = IgnoredElement("it applies only to fluidshape ellipsoid, which the reader rejects")
 _GEOM_CONTACT: dict[str, Rule] = {
+    "@fluidshape": RejectedElement("ellipsoid"),
+    "@fluidcoef": _ELLIPSOID,
     "@solref": _COMPLIANCE,
     "@solimp": _COMPLIANCE,
     "@solmix": _COMPLIANCE,
@@ -514,6 +584,7 @@ _GEOM_CONTACT: dict[str, Rule] = {
     "@adhesion": ReportedElement("shapes do not adhere", _is_number(0.0)),
     "@surfacevel": ReportedElement("the surface does not move", _is_number(0.0)),
 }
+_SITE_SIZE = IgnoredElement("sites and cameras have no shape")
 _MOCAP = ReportedElement("mocap bodies stay at their poses in the file")
 _MJCF_SENSORS = (
     "accelerometer velocimeter gyro force torque magnetometer jointpos jointvel tendonpos "
@@ -529,26 +600,37 @@ _OTHER_MJCF_SENSORS = (
 )
 _EQUALITY: dict[str, Rule] = {"@solref": _EXACT, "@solimp": _EXACT}
 
+_KEY: dict[str, Rule] = {
+    "@plastic": RejectedElement("1"),
+    "@act": ReportedElement("the activations of the actuators are zero", _is_number(0.0)),
+    "@mpos": _MOCAP,
+    "@mquat": _MOCAP,
+}
+
 MJCF: Table = {
     "mujoco": _rules(
         "compiler option default body contact tendon equality actuator keyframe asset include "
         "sensor @model",
-        # the reader rejects deformable bodies and plugins; pictures move nothing
-        "size statistic visual custom deformable extension",
+        "size statistic visual custom",
+        deformable=RejectedElement(),
+        extension=RejectedElement(),
         worldbody=ReadElement("body"),
     ),
     "include": _rules("@file"),
     "option": _rules(
-        "flag @gravity @density @viscosity @wind",
+        "flag @gravity @density @viscosity @timestep @magnetic",  # the sensors use the last two
         _SOLVER,
+        **{"@wind": RejectedElement("1 0 0")},
         **{"@actuatorgroupdisable": ReportedElement("the actuators of the groups are enabled")},
     ),
     "flag": _rules(
         "@gravity @constraint @equality @frictionloss @limit @contact @spring @damper @passive "
         "@clampctrl @actuation",
-        "@warmstart @refsafe @sensor @midphase @nativeccd @eulerdamp @autoreset @island @energy "
-        "@fwdinv @invdiscrete @multiccd @diagexact @ipc @sleep @speculative",
+        "@warmstart @refsafe @midphase @nativeccd @eulerdamp @autoreset @island @energy "
+        "@fwdinv @invdiscrete @multiccd @diagexact @ipc @speculative",
         **{
+            "@sensor": ReportedElement("the plant computes the sensors", _is_enabled),
+            "@sleep": ReportedElement("bodies do not fall asleep", _is_disabled),
             "@filterparent": ReportedElement("adjacent bodies do not collide", _is_enabled),
             "@override": ReportedElement(
                 "contacts have the parameters of their shapes", _is_disabled
@@ -557,21 +639,30 @@ MJCF: Table = {
     ),
     "default": _rules(
         f"default joint geom pair equality {_ACTUATORS} @class",
-        "mesh texture material site camera light",
+        "texture light",
+        mesh=ReadElement("mesh in a default class"),
+        site=ReadElement(),
+        camera=ReadElement(),
+        material=ReadElement("material"),
         tendon=ReadElement("spatial"),
         **dict.fromkeys(_ACTUATORS.split(), ReadElement("motor")),
     ),
     "body": _rules(
         f"{_BODY_PARTS} @gravcomp @mocap @childclass {_POSE}",
-        f"@name @user @fuse @simple @sleep site camera light {_REFUSED_PARTS}",
+        "@name @user @fuse @simple @sleep light",
+        **_REJECTED_PARTS,
     ),
-    "frame": _rules(
-        f"{_BODY_PARTS} @childclass {_POSE}", f"@name site camera light {_REFUSED_PARTS}"
-    ),
+    "frame": _rules(f"{_BODY_PARTS} @childclass {_POSE}", "@name light", **_REJECTED_PARTS),
     "replicate": _rules(
-        f"{_BODY_PARTS} @count @sep @offset @euler @childclass",
-        f"site camera light {_REFUSED_PARTS}",
+        f"{_BODY_PARTS} @count @sep @offset @euler @childclass", "light", **_REJECTED_PARTS
     ),
+    "site": _rules(  # sensors, tendons and equality constraints use its frame
+        f"@fromto {_POSE}", f"{_TAGS} @material @rgba @mesh @type", **{"@size": _SITE_SIZE}
+    ),
+    "camera": _rules(  # sensors use its frame, and the reader reports cameras of other modes
+        f"@mode {_POSE}", f"{_TAGS} {_LENS}", **{"@size": _SITE_SIZE}
+    ),
+    "mesh in a default class": _rules("@inertia @maxhullvert @scale"),
     "attach": _rules("@model @body @frame @prefix"),
     "inertial": _rules(f"@mass @diaginertia @fullinertia {_POSE}"),
     "joint": _rules(
@@ -588,8 +679,9 @@ MJCF: Table = {
     "freejoint": _rules("@align", "@name @group"),
     "geom": _rules(
         f"@type @size @fromto @mesh @hfield @mass @density @shellinertia @contype @conaffinity "
-        f"@condim @friction @fluidshape @fluidcoef @fitscale {_POSE}",
-        f"{_TAGS} @material @rgba @castshadow plugin",
+        f"@condim @friction @fitscale @material @rgba {_POSE}",  # rays do not hit invisible shapes
+        f"{_TAGS} @castshadow",
+        plugin=RejectedElement(),
         **_GEOM_CONTACT,
     ),
     "contact": _rules("pair exclude"),
@@ -613,7 +705,8 @@ MJCF: Table = {
     "joint of a tendon": _rules("@joint @coef"),
     "equality": _rules(
         "connect weld @active",
-        "flex flexvert flexstrain distance @name @class",  # the reader rejects the elements
+        "@name @class",
+        **dict.fromkeys(("flex", "flexvert", "flexstrain", "distance"), RejectedElement()),
         joint=ReadElement("equality of joints"),
         tendon=ReadElement("equality of tendons"),
         **_EQUALITY,
@@ -634,19 +727,15 @@ MJCF: Table = {
     "sensor": dict.fromkeys(_MJCF_SENSORS.split(), ReadElement("one sensor"))
     | dict.fromkeys(_OTHER_MJCF_SENSORS.split(), _NO_OUTPUT),
     "one sensor": _rules(  # the reader reports unsupported values
-        "@name @noise @cutoff @delay @interval @site @joint @tendon @actuator @body @objtype "
-        "@objname @reftype @refname @camera @data",
-        "@user @nsample @interp",
+        "@name @noise @cutoff @delay @interval @nsample @interp @site @joint @tendon @actuator "
+        "@body @objtype @objname @reftype @refname @camera @data",
+        "@user",
     ),
     "keyframe": _rules("key"),
     "key": _rules(
         "@name @qpos @qvel @ctrl",  # the reader reports `ctrl`
-        "@time @plastic",  # the reader rejects `plastic`
-        **{
-            "@act": ReportedElement("the activations of the actuators are zero", _is_number(0.0)),
-            "@mpos": _MOCAP,
-            "@mquat": _MOCAP,
-        },
+        "@time",
+        **_KEY,
     ),
 }
 
