@@ -220,7 +220,7 @@ class _Reader:
         pulled = m.actuator_trnid[m.actuator_trntype == TENDON_LENGTH, 0].tolist()
         used |= {self.tendon[t] for t in pulled}
         for t in pulled:
-            if getattr(m, "tendon_actfrclimited", [False] * m.ntendon)[t]:  # since MuJoCo 3.3
+            if getattr(m, "tendon_actfrclimited", [False] * m.ntendon)[t]:  # not in older versions
                 text = f"tendon '{self.tendon[t]}': the limit of the actuator force is not read"
                 self.warnings.append(text)
         for e, _ in self._equalities(TENDON):
