@@ -559,6 +559,7 @@ _ACTUATORS = (
     "dcmotor plugin"
 )
 _JOINT_FORCES: dict[str, Rule] = {
+    "@springyield": RejectedElement("0.1"),
     "@solreflimit": _LIMIT,
     "@solimplimit": _LIMIT,
     "@solreffriction": _FRICTION,
@@ -566,7 +567,7 @@ _JOINT_FORCES: dict[str, Rule] = {
     "@margin": ReportedElement("limit forces begin at the bounds of the range", _is_number(0.0)),
 }
 _TENDON = _rules(
-    "@limited @range @stiffness @damping @frictionloss @springlength @springyield @armature "
+    "@limited @range @stiffness @damping @frictionloss @springlength @armature "
     "@actuatorfrclimited @actuatorfrcrange",
     f"{_TAGS} @material @rgba @width",
     **_JOINT_FORCES,
@@ -667,7 +668,7 @@ MJCF: Table = {
     "inertial": _rules(f"@mass @diaginertia @fullinertia {_POSE}"),
     "joint": _rules(
         "@type @axis @pos @range @limited @ref @stiffness @springref @springdamper @damping "
-        "@frictionloss @armature @actuatorfrclimited @actuatorfrcrange @springyield",
+        "@frictionloss @armature @actuatorfrclimited @actuatorfrcrange",
         _TAGS,
         **_JOINT_FORCES,
         **{
