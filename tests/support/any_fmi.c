@@ -282,7 +282,7 @@ EXPORT int fmi2NewDiscreteStates(Model *m, fmi2EventInfo *info)
 {
     m->changed = m->rescaled = false;
     event(m);
-    *info = (fmi2EventInfo){m->updates < UPDATES, m->ends, m->rescaled, m->changed, isfinite(m->next), m->next};
+    *info = (fmi2EventInfo){m->updates < UPDATES, m->ends, m->rescaled, m->changed, is_timed(m), m->next};
     return OK;
 }
 EXPORT int fmi2CompletedIntegratorStep(Model *m, int prior, int *enter, int *ends)
@@ -349,7 +349,7 @@ EXPORT int fmi3UpdateDiscreteStates(Model *m, bool *again, bool *ends, bool *nom
     m->changed = m->rescaled = false;
     event(m);
     *again = m->updates < UPDATES, *ends = m->ends, *nominals = m->rescaled, *values = m->changed;
-    *timed = isfinite(m->next), *next = m->next;
+    *timed = is_timed(m), *next = m->next;
     return OK;
 }
 EXPORT int fmi3CompletedIntegratorStep(Model *m, bool prior, bool *enter, bool *ends)

@@ -60,6 +60,7 @@ class AnyModel:
     nominal: str = "return 1.0;"
     # directional derivative df of the rates along dx; the FMU counts the calls in v[39]
     tangent: str = ""
+    timed: str = "isfinite(m->next)"  # true if the FMU defines the time of its next event
     monotonic: bool = False  # the FMU rejects times before its last completed integrator step
     strict_end: bool = False  # the FMU rejects times after the stop time of the importer
     strict_parameters: bool = False  # the FMU rejects new parameters outside of event mode
@@ -118,6 +119,7 @@ static void indicators(Model *m, double *z) {{ (void)m, (void)z; {z} }}
 static void update(Model *m) {{ (void)m; {model.update} }}
 static bool refuses(const Model *m, Reference r) {{ (void)m, (void)r; {model.refuses} }}
 static bool discards(const Model *m) {{ (void)m; {model.discards} }}
+static bool is_timed(const Model *m) {{ (void)m; return {model.timed}; }}
 static double nominal(const Model *m) {{ (void)m; {model.nominal} }}
 static void tangent(const Model *m, const double *dx, double *df)
 {{ (void)m, (void)dx, (void)df; {model.tangent} }}

@@ -86,17 +86,52 @@ static inline int rb_set_exchange_state(const ExchangeStep *step, double s, cons
                                  : found == RB_EVALUATED;
 }
 
-/* Evaluate the derivatives of the states x at the time s. */
+/* Return 1 + the index of the first value that is not finite, or 0. */
+static inline int64_t rb_find_not_finite(const double *values, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        if (!isfinite(values[k]))
+            return k + 1;
+    return 0;
+}
+
+/* Report value k of a call, which is not a valid number. Returns 0, because the run fails. */
+static inline int rb_report_bad_value(const ExchangeStep *step, int call, int64_t k, double value)
+{
+    step->model->control[RB_BAD_NUMBER] = value;
+    return rb_exchange_accepts(step, call + RB_CALLS * (int)k, RB_BAD_VALUE) && 0;
+}
+
+/* Evaluate the derivatives of the states x at the time s. States with a derivative that is not finite
+   count as discarded. */
 static inline Evaluation rb_try_rates(const ExchangeStep *step, double s, const double *x,
                                       double *rates)
 {
     const Exchange *model = step->model;
-    const Evaluation found = rb_try_state(step, s, x);
-    return found != RB_EVALUATED
-               ? found
-               : rb_evaluation(step, RB_GET_RATES,
-                               model->get_rates.move_states(step->part->instance, rates,
-                                                            (size_t)model->n_states));
+    double *control = model->control;
+    control[RB_BAD_RATE] = 0.0;
+    Evaluation found = rb_try_state(step, s, x);
+    if (found == RB_EVALUATED)
+        found = rb_evaluation(
+            step, RB_GET_RATES,
+            model->get_rates.move_states(step->part->instance, rates, (size_t)model->n_states));
+    const int64_t bad = found == RB_EVALUATED ? rb_find_not_finite(rates, model->n_states) : 0;
+    if (!bad)
+        return found;
+    control[RB_BAD_RATE] = (double)bad;
+    control[RB_BAD_NUMBER] = rates[bad - 1];
+    return RB_DISCARDED;
+}
+
+/* Report why the last evaluation of the derivatives was discarded. Returns 0, because the run
+   fails. */
+static inline int rb_report_discarded(const ExchangeStep *step)
+{
+    const double *control = step->model->control;
+    const int64_t bad = (int64_t)control[RB_BAD_RATE];
+    if (bad)
+        return rb_report_bad_value(step, RB_GET_RATES, bad - 1, control[RB_BAD_NUMBER]);
+    return rb_exchange_accepts(step, RB_GET_RATES, RB_FMI_DISCARD) && 0;
 }
 
 /* x = start + h sum_j weights_j k_j over the first `count` stages */
@@ -228,7 +263,8 @@ static inline Evaluation rb_evaluate_jacobian(const ExchangeStep *step, double s
     for (int64_t colour = 0; colour < model->n_colours && found == RB_EVALUATED; colour++) {
         if (has_directional) {
             found = rb_directional_column(step, colour, column);
-            has_directional = found != RB_DISCARDED; /* the FMU does not provide this one */
+            if (found == RB_DISCARDED || (found == RB_EVALUATED && rb_find_not_finite(column, n)))
+                has_directional = 0; /* the FMU does not provide this one */
         }
         const int is_exact = has_directional;
         if (!has_directional)

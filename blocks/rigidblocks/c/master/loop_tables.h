@@ -35,7 +35,8 @@ enum {
 enum { RB_BLOCK = 0, RB_FMI2 = 1, RB_FMI3 = 2, RB_HOSTED = 3, RB_FMI1 = 4 };
 
 /* Kind of a call, which the loop passes to `check_status` with the status of the call. For group k of
-   the variables of a set or get call, and for clock k, RB_CALLS k is added. */
+   the variables of a set or get call, for clock k, and for value k with RB_BAD_VALUE, RB_CALLS k is
+   added. */
 enum {
     RB_SET = 0,
     RB_STEP = 1,
@@ -69,7 +70,8 @@ enum {
     RB_SHORT_STEP = 105,   /* even the shortest step exceeds the tolerance */
     RB_NEW_TEXTS = 106,    /* a string or binary value has changed; the host converts it */
     RB_BAD_INTERVAL = 107, /* the interval of a clock is not positive */
-    RB_DENSE_EVENTS = 108  /* a step has too many events */
+    RB_DENSE_EVENTS = 108, /* a step has too many events */
+    RB_BAD_VALUE = 109     /* a derivative, state, event indicator or event time is not finite */
 };
 enum {
     RB_EVENTS = 1000, /* maximum number of events at one time, and of iterations of an event */
@@ -268,7 +270,9 @@ enum {
     RB_STEP_COST = 21,   /* evaluations of the derivatives in the step */
     RB_STOP_TIME = 22,   /* end of the run [s], absolute; infinity if it is not known */
     RB_FOLLOWS = 23,     /* 1 if the inputs are polynomials in this communication step */
-    RB_CONTROL = 24      /* number of control values */
+    RB_BAD_RATE = 24,    /* 1 + index of a derivative that was not finite in the last evaluation */
+    RB_BAD_NUMBER = 25,  /* the value that was not finite */
+    RB_CONTROL = 26      /* number of control values */
 };
 
 /* Kind of the method of an inner step. */

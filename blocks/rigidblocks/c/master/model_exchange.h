@@ -132,7 +132,7 @@ static inline int rb_try_step(const ExchangeStep *step, double kind, double s, d
         found = kind == RB_ROSENBROCK_STEPS ? rb_implicit_stages(step, method, s, h)
                                             : rb_explicit_stages(step, method, s, h);
         if (found == RB_DISCARDED && !method->error)
-            return rb_exchange_accepts(step, RB_GET_RATES, RB_FMI_DISCARD) && 0;
+            return rb_report_discarded(step);
         if (found == RB_EVALUATED)
             *error = method->error ? rb_step_error(model, method, h) : 0.0;
     }
@@ -152,8 +152,7 @@ static inline int rb_prepare_step(const ExchangeStep *step, double kind, double 
     if (found == RB_EVALUATED && kind == RB_ROSENBROCK_STEPS)
         found = rb_evaluate_slopes(step, s, h);
     model->control[RB_RATES_KNOWN] = found == RB_EVALUATED;
-    return found == RB_DISCARDED ? rb_exchange_accepts(step, RB_GET_RATES, RB_FMI_DISCARD) && 0
-                                 : found == RB_EVALUATED;
+    return found == RB_DISCARDED ? rb_report_discarded(step) : found == RB_EVALUATED;
 }
 
 /* Return the first step size to try after an event (Hairer and Wanner I, II.4). It is the smaller
@@ -226,7 +225,9 @@ static inline int rb_adaptive_exchange_step(const ExchangeStep *step, double kin
         is_shortened = 1;
         if (h < shortest) {
             *step->part->clock = step->t + s;
-            return rb_exchange_accepts(step, RB_STEP, RB_SHORT_STEP) && 0;
+            return control[RB_BAD_RATE] != 0.0
+                       ? rb_report_discarded(step)
+                       : rb_exchange_accepts(step, RB_STEP, RB_SHORT_STEP) && 0;
         }
     }
 }
@@ -328,8 +329,13 @@ static inline int rb_get_exchange_values(const ExchangeStep *step, int call, Fun
 
 static inline int rb_get_indicators(const ExchangeStep *step, double *values)
 {
-    return rb_get_exchange_values(step, RB_GET_INDICATORS, step->model->get_indicators, values,
-                                  step->model->n_indicators);
+    const int64_t n = step->model->n_indicators;
+    if (!rb_get_exchange_values(step, RB_GET_INDICATORS, step->model->get_indicators, values, n))
+        return 0;
+    for (int64_t k = 0; k < n; k++)
+        if (isnan(values[k])) /* an infinite indicator has a sign */
+            return rb_report_bad_value(step, RB_GET_INDICATORS, k, values[k]);
+    return 1;
 }
 
 /* Return 1 if an indicator has become positive or has ceased to be positive. */
@@ -390,6 +396,8 @@ static inline int rb_exchange_event(const ExchangeStep *step, double s)
     *step->part->clock = step->t + s;
     if (!rb_handle_event(step->loop, step->part, &result, step->t + s, step->t, step->dt))
         return 0;
+    if (isnan(result.next))
+        return rb_report_bad_value(step, RB_UPDATE, 0, result.next);
     model->control[RB_NEXT_EVENT] = result.next;
     model->control[RB_NEXT_STEP] = model->control[RB_RATES_KNOWN] = 0.0;
     rb_forget_stages(model->control);
@@ -400,9 +408,14 @@ static inline int rb_exchange_event(const ExchangeStep *step, double s)
         for (int64_t p = 0; p < model->n_states; p++)
             model->nominals[p] = model->nominals[p] > 0.0 ? model->nominals[p] : 1.0;
     }
-    if (result.states_changed && !rb_get_exchange_values(step, RB_GET_STATES, model->get_states,
-                                                         model->states, model->n_states))
-        return 0;
+    if (result.states_changed) {
+        if (!rb_get_exchange_values(step, RB_GET_STATES, model->get_states, model->states,
+                                    model->n_states))
+            return 0;
+        const int64_t bad = rb_find_not_finite(model->states, model->n_states);
+        if (bad)
+            return rb_report_bad_value(step, RB_GET_STATES, bad - 1, model->states[bad - 1]);
+    }
     return rb_get_indicators(step, model->indicators);
 }
 

@@ -1,11 +1,10 @@
 """Model exchange FMUs; the importer integrates their state equations."""
 
-import ctypes
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import cache, cached_property, partial
-from math import inf, isfinite, nan
-from typing import Any, NamedTuple
+from math import inf, isnan, nan
+from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,6 @@ from rigidblocks.block.adaptive_methods import (
     linearly_implicit_part,
     longest_step,
 )
-from rigidblocks.block.dense_output import HALVINGS, Interpolant
 from rigidblocks.block.evaluators import MAX_INPUT_ORDER, evaluate_inputs
 from rigidblocks.block.integrators import SEMI_IMPLICIT_EULER, Integrator
 from rigidblocks.block.radau import (
@@ -30,7 +28,13 @@ from rigidblocks.block.radau import (
     MAX_EXTRAPOLATION,
     newton_tolerance,
 )
-from rigidblocks.block.stepper import inner_steps, time_tolerance
+from rigidblocks.block.stepper import time_tolerance
+from rigidblocks.cosim.fmu_import.exchange_steps import (
+    ExchangeModel,
+    ExchangeSteps,
+    short_step,
+    variable_size,
+)
 from rigidblocks.cosim.fmu_import.fmu_instance import (
     CLOCK_CALLS,
     FMI_KINDS,
@@ -40,7 +44,7 @@ from rigidblocks.cosim.fmu_import.fmu_instance import (
     SavedState,
     ScheduledInstance,
 )
-from rigidblocks.cosim.fmu_import.fmu_interface import Interface, Unpacked
+from rigidblocks.cosim.fmu_import.fmu_interface import Unpacked
 from rigidblocks.cosim.fmu_import.fmu_values import PortValues
 from rigidblocks.cosim.graph.fmu_file import (
     CO_SIMULATION,
@@ -50,6 +54,8 @@ from rigidblocks.cosim.graph.fmu_file import (
 from rigidblocks.cosim.graph.fmu_part import Fmu, FmuError
 from rigidblocks.cosim.graph.part import Part
 from rigidblocks.cosim.masters.c_loop_tables import (
+    BAD_NUMBER,
+    BAD_VALUE,
     CALLS,
     COLLOCATION_NODES,
     COMPLETED_STEP,
@@ -86,109 +92,6 @@ from rigidblocks.cosim.masters.c_loop_tables import (
     Tableau,
 )
 from rigidblocks.spatial.spatial import Array
-
-
-class ExchangeModel:
-    """State equations of a model exchange FMU in continuous-time mode.
-
-    If the inputs are polynomials in time, the function `set_inputs(t)` evaluates the polynomials
-    and sets the inputs.
-    """
-
-    def __init__(self, fmi: Interface):
-        self._fmi = fmi
-        n, m = self._sizes()
-        self._x, self._rates, self._z = np.zeros(n), np.zeros(n), np.zeros(m)
-        self.set_inputs: Callable[[float], None] | None = None
-        self._to_x, self._to_rates, self._to_z = map(_pointer, (self._x, self._rates, self._z))
-        self._set_time, self._set_states, self._get_rates, self._get_indicators = (
-            fmi.caller(name) for name in self.functions[:4]
-        )
-
-    @property
-    def functions(self) -> tuple[str, ...]:
-        """FMI function names without prefix, in the order of `Exchange.functions`."""
-        is_3 = self._fmi.fmu.version == 3
-        return (
-            "SetTime",
-            "SetContinuousStates",
-            "GetContinuousStateDerivatives" if is_3 else "GetDerivatives",
-            "GetEventIndicators",
-            "GetContinuousStates",
-            "GetNominalsOfContinuousStates",
-            "CompletedIntegratorStep",
-            "GetDirectionalDerivative",
-        )
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Number of continuous states and number of event indicators."""
-        return len(self._x), len(self._z)
-
-    def _sizes(self) -> tuple[int, int]:
-        """Return the number of continuous states and the number of event indicators."""
-        about = self._fmi.fmu.description
-        if self._fmi.fmu.version < 3:
-            return int(about.numberOfContinuousStates), int(about.numberOfEventIndicators)
-        sizes = []
-        for what in ("ContinuousStates", "EventIndicators"):
-            size = ctypes.c_size_t()
-            self._fmi.call(f"GetNumberOf{what}", ctypes.byref(size))
-            sizes.append(int(size.value))
-        return sizes[0], sizes[1]
-
-    @property
-    def states(self) -> Array:
-        """Continuous states of the FMU."""
-        if len(self._x):
-            self._fmi.call("GetContinuousStates", self._to_x, len(self._x))
-        return self._x.copy()
-
-    @property
-    def nominals(self) -> Array:
-        """Nominal values of the continuous states."""
-        values = np.ones(len(self._x))
-        if len(values):
-            self._fmi.call("GetNominalsOfContinuousStates", _pointer(values), len(values))
-        return np.where(values > 0, values, 1.0)
-
-    def set_state(self, t: float, x: Array) -> None:
-        """Set the time t [s] and the continuous states x."""
-        self._fmi.log.clock[0] = t
-        self._set_time(t)
-        if self.set_inputs is not None:
-            self.set_inputs(t)
-        if len(x):
-            self._x[:] = x
-            self._set_states(self._to_x, len(x))
-
-    def rates(self, t: Any, x: Array) -> Array:
-        """Return the derivatives of the continuous states x at the time t [s]."""
-        self.set_state(float(t), x)
-        if len(x):
-            self._get_rates(self._to_rates, len(x))
-        return self._rates.copy()
-
-    def indicators(self) -> Array:
-        """Return the current event indicators.
-
-        An event occurs when an event indicator becomes positive or ceases to be positive.
-        """
-        if len(self._z):
-            self._get_indicators(self._to_z, len(self._z))
-        return self._z.copy()
-
-
-def _pointer(values: Array) -> Any:
-    return values.ctypes.data_as(ctypes.POINTER(ctypes.c_double))
-
-
-class StepEnding(NamedTuple):
-    """Time [s] and states at the end of an inner step, and a flag for an event at this time."""
-
-    t: float
-    x: Array
-    event: bool
 
 
 def check_method(method: Method | None) -> Method:
@@ -248,144 +151,9 @@ def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsit
     return Sparsity(colours, pattern)
 
 
-class ExchangeSteps:
-    """Inner steps between two events, with a fixed step size or with step size control.
-
-    Unlike the C loop, this class takes only explicit steps, and an inner step ends at each
-    communication point. Times are relative to `origin` [s], which reduces rounding errors of large
-    times. An inner step is at most `longest` [s]. The array `next_step` (1,) contains the size of
-    the next inner step [s], or 0 if it is unknown.
-    """
-
-    def __init__(
-        self,
-        model: ExchangeModel,
-        method: Method,
-        longest: float,
-        nominals: Array,
-        next_step: Array,
-    ):
-        self._model, self._method, self._longest = model, method, longest
-        self.origin, self._nominals, self._next = 0.0, nominals, next_step
-
-    def step(self, t: float, x: Array, end: float, z: Array) -> StepEnding:
-        """Take one inner step from t towards `end`, or to the first event within the step.
-
-        z contains the event indicators at t. Raises ArithmeticError if the error exceeds the
-        tolerance even at the minimum step size.
-        """
-        course, y, arrival = self._inner_step(t, x, end)
-        h = course.h if course is not None else end - t
-        self._model.set_state(self.origin + arrival, y)
-        if not _has_sign_change(z, self._model.indicators()):
-            return StepEnding(arrival, y, False)
-        low, high = 0.0, 1.0
-        for _ in range(HALVINGS):
-            middle = 0.5 * (low + high)
-            self._set_state_at(course, t, x, h, middle, arrival)
-            low, high = (
-                (low, middle) if _has_sign_change(z, self._model.indicators()) else (middle, high)
-            )
-            if high - low <= _CLOSE * max(abs(self.origin + arrival), h) / h:
-                break
-        return StepEnding(*self._set_state_at(course, t, x, h, high, arrival), True)
-
-    def _set_state_at(
-        self,
-        interpolant: Interpolant | None,
-        t: float,
-        x: Array,
-        h: float,
-        fraction: float,
-        end: float,
-    ) -> tuple[float, Array]:
-        """Set the FMU to a time within a step, and return this time [s] and the states.
-
-        The time is t + fraction * h, or `end` if fraction is 1. `interpolant` gives the states;
-        if it is None, the states are x.
-        """
-        time = t + fraction * h if fraction < 1.0 else end
-        y = x if interpolant is None else interpolant(fraction)
-        self._model.set_state(self.origin + time, y)
-        return time, y
-
-    def _inner_step(
-        self, t: float, x: Array, end: float
-    ) -> tuple[Interpolant | None, Array, float]:
-        """Take an inner step; return its interpolant, the final states and the end time.
-
-        The interpolant is None for an FMU without continuous states.
-        """
-        if not len(x):
-            return None, x, end
-        method = self._method
-        if isinstance(method, Integrator):
-            n = inner_steps(end - t, self._longest)
-            h = (end - t) / n
-            return *self._explicit_step(method, t, x, h), end if n == 1 else t + h
-        assert method.explicit is not None
-        return self._adaptive(method, method.explicit, t, x, end)
-
-    @np.errstate(over="ignore", invalid="ignore")  # a step with infinite stages is rejected
-    def _adaptive(
-        self, method: Adaptive, pair: Integrator, t: float, x: Array, end: float
-    ) -> tuple[Interpolant, Array, float]:
-        assert pair.error is not None
-        left = end - t
-        h = min(float(self._next[0]) or left, self._longest, left)
-        shortened = False
-        while True:
-            h = left if h > (1 - 1e-9) * left else h
-            course, y = self._explicit_step(pair, t, x, h)
-            error = self._error_norm(method, h * (np.array(pair.error) @ course.k), x, y)
-            factor = 0.9 * max(error, 1e-10) ** -0.2
-            if error <= 1.0:
-                longer = h * min(max(factor, 0.2), 1.0 if shortened else 5.0)
-                keeps = h == left and factor > 1
-                self._next[0] = max(float(self._next[0]), longer) if keeps else longer
-                return course, y, end if h == left else t + h
-            h, shortened = h * min(max(factor, 0.2), 0.5), True
-            if h < 16 * np.finfo(float).eps * max(abs(self.origin + t), abs(self.origin + end)):
-                raise short_step(method, self.origin + t)
-
-    def _error_norm(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
-        """Return the maximum norm of a step error, relative to the tolerance.
-
-        x and y are the states before and after the step.
-        """
-        atol = method.rtol * self._nominals if method.atol is None else method.atol
-        unit = atol + method.rtol * np.maximum(np.abs(x), np.abs(y))
-        largest = float((np.abs(error) / unit).max())
-        return largest if isfinite(largest) else inf
-
-    def _explicit_step(
-        self, method: Integrator, t: float, x: Array, h: float
-    ) -> tuple[Interpolant, Array]:
-        """Take a step of an explicit method; return its interpolant and the states at its end."""
-        rows, b = _weights(method)
-        k = np.empty((method.stages, len(x)))
-        for i, (row, c) in enumerate(zip(rows, method.c, strict=True)):
-            k[i] = self._model.rates(self.origin + t + c * h, x + h * (row @ k[:i]))
-        return Interpolant(method, h, x, list(k), _NO_POSITIONS), x + h * (b @ k)
-
-
 def _integrators_of(method: Method) -> list[Integrator]:
     """Return the explicit and the linearly implicit integrator of a method, if they exist."""
     return [one for one in (explicit_part(method), linearly_implicit_part(method)) if one]
-
-
-def _size(variable: Any) -> int:
-    """Return the declared number of elements of a variable."""
-    return int(np.prod(variable.shape)) if variable.shape else 1
-
-
-def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the exception for a step at t [s] that fails even at the minimum step size."""
-    assert isinstance(method, Adaptive)
-    return ArithmeticError(
-        f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
-        "exceeds the tolerance even with the shortest step"
-    )
 
 
 @cache
@@ -442,22 +210,6 @@ def _tableaus(method: Method) -> tuple[Tableau | None, Tableau | None]:
     return explicit, implicit
 
 
-@cache
-def _weights(method: Integrator) -> tuple[list[Array], Array]:
-    return [np.array(row) for row in method.a], np.array(method.b)
-
-
-_NO_POSITIONS = np.zeros(
-    (), dtype=bool
-)  # position mask: no state of an FMU is treated as a position
-_CLOSE = 4 * float(np.finfo(float).eps)  # tolerance of the event time, relative to the time
-
-
-def _has_sign_change(z_before: Array, z_after: Array) -> bool:
-    return bool(((z_before > 0) != (z_after > 0)).any())
-
-
-# functions that update the discrete states, by FMI version
 _UPDATES = {1: "EventUpdate", 2: "NewDiscreteStates", 3: "UpdateDiscreteStates"}
 
 
@@ -605,8 +357,8 @@ class ExchangeInstance(RunningFmu):
         first = 0
         for one in unknowns:
             state = one.variable.derivative
-            places[state.valueReference] = range(first, first + _size(state))
-            first += _size(state)
+            places[state.valueReference] = range(first, first + variable_size(state))
+            first += variable_size(state)
         rows: list[Collection[int] | None] = []
         for one in unknowns:
             known = (
@@ -614,7 +366,7 @@ class ExchangeInstance(RunningFmu):
                 if one.dependencies is None
                 else {k for v in one.dependencies for k in places.get(v.valueReference, ())}
             )
-            rows += [known] * _size(one.variable.derivative)
+            rows += [known] * variable_size(one.variable.derivative)
         return jacobian_sparsity(rows if first == n else [None] * n, n)
 
     @property
@@ -635,6 +387,8 @@ class ExchangeInstance(RunningFmu):
         self._check_count(status, dt)
         if code in (SET, SET_DISCRETE, GET):
             self._check_values_status(number, code, status)
+        elif status == BAD_VALUE:
+            raise self._bad_value(code, number)
         elif status == SHORT_STEP:
             raise short_step(self._method, float(self.fmi.log.clock[0]))
         elif status == MANY_UPDATES:
@@ -645,7 +399,15 @@ class ExchangeInstance(RunningFmu):
             self.fmi.check_end(status == TERMINATES)
             self.fmi.check_status(self.fmi.find_function(self._names[code])[0], status)
 
+    def _bad_value(self, call: int, number: int) -> FmuError:
+        """Return the error for a value that the FMU returned to the C loop and is not finite."""
+        value = float(self._control[BAD_NUMBER])
+        if call == UPDATE:
+            return self.fmi.fmu_error(f"the time of its next event is {value:g}")
+        return self._model.bad_value(call, number, value)
+
     def _begin(self) -> None:
+        self.fmi.log.clock[0] = self._t_start
         self._clocks.start(self._t_start)
         self._update(self._t_start, first=True)
 
@@ -753,6 +515,9 @@ class ExchangeInstance(RunningFmu):
         If `first` is true, the states and nominal values are read even without a reported change.
         """
         nominals, states, next_event = self._handle_event(t, self._close)
+        if isnan(next_event):
+            self._control[BAD_NUMBER] = next_event
+            raise self._bad_value(UPDATE, 0)
         self.fmi.call("EnterContinuousTimeMode")
         if nominals or first:
             self._nominals[:] = self._model.nominals

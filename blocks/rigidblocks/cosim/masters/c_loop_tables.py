@@ -24,7 +24,7 @@ CALLS = 32  # the number c + CALLS k encodes the call c for the variable group k
 DONE, FAILED, NOT_FINITE = range(3)
 # status codes that FMI does not define
 EARLY_RETURN, TERMINATES, DOES_NOT_FIT, MANY_UPDATES, MANY_EVENTS, SHORT_STEP = range(100, 106)
-NEW_TEXTS, BAD_INTERVAL, DENSE_EVENTS = 106, 107, 108
+NEW_TEXTS, BAD_INTERVAL, DENSE_EVENTS, BAD_VALUE = 106, 107, 108, 109
 SOURCES = (
     "exchange_stages.h",
     "fmu_step.h",
@@ -49,7 +49,7 @@ _EXCHANGE_WORK = (
 # elements of `control`
 NEXT_EVENT, NEXT_STEP, IS_IMPLICIT = 0, 1, 2
 HAS_STEP, STEP_KIND, RATES_KNOWN, POINT, FACTORED, STOP_TIME = 8, 13, 14, 15, 17, 22
-FOLLOWS, CONTROL = 23, 24
+FOLLOWS, BAD_NUMBER, CONTROL = 23, 25, 26
 COLLOCATION_NODES = 5
 
 
