@@ -189,7 +189,8 @@ def sweep_work(problem: Problem) -> float:
 def of_trees(problem: Problem, start: Start) -> Iterator[Iterate]:
     """Yield iterates for trees, with direct solutions before or after sweep 1, and after sweep 7.
 
-    `rb_solve_impulses` of c/contact/contact_solver.h uses the same order.
+    `rb_solve_impulses` of c/contact/contact_solver.h also applies a part of a direct solution, up
+    to the first mode change, and tries the next one after one more sweep.
     """
     here, rows, now = (
         local(problem),

@@ -351,9 +351,9 @@ static inline void rb_discard_impulses(struct rb_scene *s, struct rb_contact_lis
    among redundant supports. Each further solve starts from the impulses of the last one, so the
    error after n solves is of the order E^n (proximal point method, Rockafellar 1976).
 
-   The first Newton steps change all impulses. In later Newton steps, contacts between two moving
-   bodies keep their impulses. Such a step ends where the first contact opens or begins to slip, and
-   the next sweeps change the mode of this contact. */
+   The Newton steps before the second sweep are skipped if a contact connects two moving bodies. In
+   later Newton steps, these contacts keep their impulses. A Newton step ends where the first contact
+   opens or begins to slip, and the next sweep changes the mode of this contact. */
 
 static const double RB_COMPLIANCE = 1e-5; /* relative to W; found by trial */
 /* RB_PROXIMAL_SOLVES: number of solves with one factorization; the error is of the order E^3.
@@ -586,25 +586,19 @@ static inline void apply_changes(struct rb_scene *s, struct rb_contact_list *all
     }
 }
 
-/* Return 1 if a Newton step follows this sweep. A Newton step follows every eighth sweep, because
-   contacts may have opened or begun to slip. It also follows the first sweep, unless a Newton step
-   from the warm start has succeeded (`early`). */
-static inline int is_newton_sweep(int sweeps, int early)
-{
-    return (sweeps == 1 && !early) || sweeps % RB_NEWTON_SWEEPS == RB_NEWTON_SWEEPS - 1;
-}
-
-/* Do one Newton step, up to the first contact or stop that changes its mode. Returns 0 and changes
-   nothing if the step is shorter than the fraction `least`, or if the trees have closed loops. */
-static inline int newton_step(struct rb_scene *s, struct rb_contact_list *all, double least)
+/* Do one Newton step, up to the first contact or stop that changes its mode. Returns the applied
+   fraction of the step. Returns 0 and changes nothing if the fraction is below `least`, if the trees
+   have closed loops, or if `hold` is 0 and a closed contact connects two moving bodies. */
+static inline double newton_step(struct rb_scene *s, struct rb_contact_list *all, int hold,
+                                 double least)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, struct rb_factor, l, 1);
     RB_WORKSPACE(RB_LARGE_SCENE, double, dz, RB_DOFS + 1);
     RB_WORKSPACE(RB_LARGE_SCENE, double, sum, RB_DOFS + 1);
     memset(dz, 0, (RB_DOFS + 1) * sizeof *dz);
     memset(sum, 0, (RB_DOFS + 1) * sizeof *sum);
-    if (RB_DOFS == 0 || RB_CLOSURES > 0 || !add_all_equations(s, all, least < 1.0, l, dz))
-        return 0;
+    if (RB_DOFS == 0 || RB_CLOSURES > 0 || !add_all_equations(s, all, hold, l, dz))
+        return 0.0;
     rb_factorize_branches(l);
     for (int solve = 0; solve < RB_PROXIMAL_SOLVES; solve++) {
         rb_solve_all_upwards(l, dz); /* the residual is E dp, so dz is the next right-hand side */
@@ -614,9 +608,9 @@ static inline int newton_step(struct rb_scene *s, struct rb_contact_list *all, d
     }
     const double fraction = impulse_changes(all, sum);
     if (fraction < least)
-        return 0;
+        return 0.0;
     apply_changes(s, all, fraction);
-    return 1;
+    return fraction;
 }
 
 /* ---- sweeps with conjugate directions (Silcowitz-Hansen, Niebe and Erleben 2010) ---- */
@@ -724,14 +718,20 @@ static inline void reset_directions(const struct rb_scene *s, struct rb_contact_
 
    If RB_STALLING_SWEEPS sweeps have not halved the residual, the larger tolerance applies at once.
    The reason is that sticking trees may need unbounded impulses, for example two feet that would
-   have to turn against each other. */
+   have to turn against each other.
+
+   A Newton step precedes the first sweep of a time step. If it fails, another one follows the first
+   sweep. If a step ends at a mode change, the next sweep changes the mode, and a Newton step follows
+   it. Otherwise the next one follows after RB_NEWTON_SWEEPS sweeps, because contacts may have opened
+   or begun to slip. */
 static inline void rb_solve_impulses(struct rb_scene *s, struct rb_contact_list *all,
                                      double tolerance, double later, int most)
 {
     RB_WORKSPACE(RB_LARGE_SCENE, struct rb_sweep_motion, m, 1);
     double before = 0.0, last = INFINITY, solved = INFINITY;
-    int own = 0, patience = 0;
-    const int early = all->sweeps == 0 && newton_step(s, all, 1.0);
+    int own = 0, patience = 0, next = 1;
+    if (all->sweeps == 0 && newton_step(s, all, 0, 1.0) > 0.0)
+        next = RB_NEWTON_SWEEPS - 1;
     reset_directions(s, all, m);
     while (all->sweeps < most && all->listed_count + all->stop_count > 0) {
         all->residual = sweep_once(s, all);
@@ -742,12 +742,17 @@ static inline void rb_solve_impulses(struct rb_scene *s, struct rb_contact_list 
         if (++all->sweeps == most ||
             all->residual <= rb_sweep_tolerance(all->sweeps - 1 + patience, tolerance, later))
             break;
-        if (is_newton_sweep(own, early) && all->residual < RB_NEWTON_REDUCTION * solved) {
-            solved = own > RB_NEWTON_SWEEPS ? all->residual : INFINITY;
-            if (newton_step(s, all, own > 1 ? RB_NEWTON_FRACTION : 1.0)) {
-                reset_directions(s, all, m);
-                before = 0.0;
-                continue;
+        if (own >= next) {
+            next = own + RB_NEWTON_SWEEPS;
+            if (all->residual < RB_NEWTON_REDUCTION * solved) {
+                const double fraction = newton_step(s, all, own > 1, RB_NEWTON_FRACTION);
+                solved = own > RB_NEWTON_SWEEPS ? all->residual : INFINITY;
+                if (fraction > 0.0) {
+                    next = fraction < 1.0 ? own + 1 : next;
+                    reset_directions(s, all, m);
+                    before = 0.0;
+                    continue;
+                }
             }
         }
         extrapolate_sweep(s, all, m, &before);
