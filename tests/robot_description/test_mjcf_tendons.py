@@ -135,6 +135,33 @@ def test_accelerations_forces_and_lengths_of_tendons_sites_and_slider_cranks_mat
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+@pytest.mark.parametrize("motor", ["", '<motor name="o" joint="j" gear="3"/>'])
+@pytest.mark.parametrize("kind", ["pulleys", "site", "slider-crank"])
+def test_force_limits_of_joints_limit_actuators_along_lines_like_in_mujoco(kind, motor, read, rng):
+    base = '<joint name="j" axis="1 2 0" ref="20"'
+    tree = TREE.replace(base, f'{base} actuatorfrcrange="-0.5 0.5"').replace(
+        '<joint name="l"', '<joint name="l" actuatorfrcrange="-0.2 0.2"'
+    )
+    text = robot_text(kind, tree).replace("</actuator>", f"{motor}</actuator>")
+    text = text.replace("<mujoco>", '<mujoco><compiler autolimits="true"/>')
+    robot = read(text)
+    plant, m = plant_of(robot), mujoco.MjModel.from_xml_string(text)
+    m.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
+    data = mujoco.MjData(m)
+    p = Record({port.name: np.asarray(port.start) for port in plant.parameters})
+    for _ in range(5):
+        q, qd = random_configuration(robot.model, rng), rng.normal(size=robot.model.nv)
+        data.qpos[:], data.qvel[:] = mujoco_state(robot.model, m, q, qd)
+        data.ctrl[:] = 9.0 * rng.normal(size=m.nu)
+        mujoco.mj_forward(m, data)
+        u = {port.name: np.zeros(port.shape) for port in plant.inputs}
+        u |= {f"{m.actuator(k).name}_command": data.ctrl[k] for k in range(m.nu)}
+        y = call(plant, "output", 0.0, Record({"q": q, "qd": qd}), Record(u), p)
+        expected = acceleration_from_mujoco(robot.model, m, q, qd, data.qacc)
+        assert_allclose(y["qdd"], expected, atol=1e-9 * np.abs(expected).max())
+
+
 def test_floating_base_with_a_tendon_over_a_pulley_moves_like_in_mujoco(read):
     # MuJoCo's RK4 with steps of 0.2 ms and 0.1 ms; their difference bounds the error of its steps
     tree = f'<site name="w"/><body name="o" pos="0 0 1"><freejoint/>{GEOM}{TREE}</body>'

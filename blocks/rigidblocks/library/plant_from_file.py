@@ -41,7 +41,7 @@ from rigidblocks.library.plant_ports import TunableInertia
 from rigidblocks.library.plants import FloatingBasePlant, Plant, RobotPlant
 from rigidblocks.robot.configuration import neutral
 from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
-from rigidblocks.robot.model import STANDARD_GRAVITY, Model
+from rigidblocks.robot.model import STANDARD_GRAVITY, Model, PlanarModel
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyLine,
@@ -231,9 +231,9 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 
     The name of a drive is the name of the actuator. Underscores replace characters that are not
     allowed in identifiers. The effort limits in the file limit the total force of the drives at
-    each joint. Drives that act on several joints have no effort limit. For each of these joints
-    without another drive, the result therefore contains a drive without a motor, which has the
-    effort limit of the joint.
+    each joint. Drives that act on several joints or along a line between bodies have no effort
+    limit. For each of the joints that such a drive moves, and that have no other drive, the result
+    therefore contains a drive without a motor, which has the effort limit of the joint.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -248,6 +248,7 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
         motor, gearbox = _described_motor(one), Gearbox(one.gear)
         if one.line is not None:
             drives.append(Drive(name, _body_line(one.line), motor, gearbox))
+            summed |= dict.fromkeys(_moving_joints(robot.model, one.line))
             continue
         joint, limit = joints[one.joint], _effort_limit(robot, one.joint)
         if one.others:
@@ -270,6 +271,17 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 def _body_line(line: BodyLine) -> Line:
     """Return a line between bodies as a `Line` of force elements and drives."""
     return line_of(line.kind, line.frames, line.numbers)
+
+
+def _moving_joints(model: Model | PlanarModel, line: BodyLine) -> list[int]:
+    """Return the joints with one degree of freedom that move a frame of a line between bodies."""
+    found = set[int]()
+    for frame in line.frames:
+        i = frame.body
+        while i >= 0:
+            found.add(i)
+            i = model.parent[i]
+    return [i for i in sorted(found) if model.joint[i].nv == 1]
 
 
 def _effort_limit(robot: RobotDescription, joint: int) -> float | None:

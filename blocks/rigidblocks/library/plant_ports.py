@@ -402,6 +402,7 @@ class Elements:
         """
         tau, energy, rates = [0.0] * self.model.nv, effects.energy, dict(effects.rates)
         force, f_ext = [*effects.force], effects.loads.f_ext
+        by_wrenches = np.zeros(self.model.nv)  # joint forces of drives along lines between bodies
         lengths = self._drive_lengths(q, qd)
         places = zip(self.drives, self._drives_at(p), self._drive_places, lengths, strict=True)
         for drive, tuned, place, along in places:
@@ -417,11 +418,15 @@ class Elements:
                 )
             if not place:
                 f_ext = f_ext + along.loads(drive_effects.force).f_ext
+                if self._efforts:
+                    row = length_jacobian(self.model, q, along)
+                    by_wrenches = by_wrenches + row * drive_effects.force
             energy = energy + drive_effects.energy
             rates |= {f"{drive.name}_{name}": rate for name, rate in drive_effects.rates.items()}
             force += [drive_effects.outputs[signal.name] for signal in drive.outputs]
         for k, effort in self._efforts.items():
-            tau[k] = clip_with_events(tau[k], -effort, effort)
+            other = by_wrenches[k]  # in f_ext, thus not a part of tau
+            tau[k] = clip_with_events(tau[k] + other, -effort, effort) - other
         loads = Loads(effects.loads.tau + np.array(tau), f_ext)
         return ElementEffects(loads, energy, tuple(force), rates)
 
