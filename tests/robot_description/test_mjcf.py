@@ -38,6 +38,7 @@ from rigidblocks.robot_description.schema_coverage import (
     unread_elements,
 )
 from rigidblocks.spatial.rigid_motion import quaternion_rotation
+from rigidblocks.spatial.spatial import identity
 from robots_of_peers import acceleration_from_mujoco, mujoco_state
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
@@ -534,6 +535,89 @@ def test_unsupported_mjcf_equalities_of_tendons_are_rejected_with_their_line_num
     with pytest.raises(FormatError, match=re.escape(reason)) as refusal:
         read(text)
     assert f"robot.xml:{line}: an <equality> constraint" in str(refusal.value)
+
+
+LOCK = '<joint joint1="k" polycoef="0.5 0 0 0 0"/>'
+LOCKS = {  # equalities, positions of the locked joints
+    "a constant of two joints": (
+        '<joint joint1="j" joint2="o" polycoef="0.3 0 0 0 0"/>', {"j": 0.3},
+    ),
+    "a line from a locked joint": (
+        f'<joint joint1="j" joint2="k" polycoef="0.1 2 0 0 0"/>{LOCK}',
+        {"k": 0.5, "j": 1.1},
+    ),
+    "a line to a locked joint": (
+        f'<joint joint1="k" joint2="j" polycoef="0.1 2 0 0 0"/>{LOCK}',
+        {"k": 0.5, "j": 0.2},
+    ),
+    "a chain of polynomials from a locked joint": (
+        f"""<joint joint1="o" joint2="l" polycoef="0 0 0 1 0"/>
+        <joint joint1="l" joint2="k" polycoef="0.1 2 3 0 4"/>{LOCK}""",
+        {"k": 0.5, "l": 2.1, "o": 2.1**3},
+    ),
+    "a redundant constraint": (
+        f'<joint joint1="l" joint2="k" polycoef="0.5 0 1 0 0"/>{LOCK}'
+        '<joint joint1="l" polycoef="0.75 0 0 0 0"/>',
+        {"k": 0.5, "l": 0.75},
+    ),
+    "a tendon without a joint": (
+        '<tendon tendon1="x" tendon2="z" polycoef="0.4 2 0 0 0"/>', {"o": 0.5},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", LOCKS)
+def test_mjcf_equalities_with_a_locked_joint_lock_the_other_joint(kind, read):
+    """MuJoCo places the bodies, and finds no constraint error at the locked positions."""
+    equality, locked = LOCKS[kind]
+    more = with_tendons(equality).replace("</tendon>", f"{ZERO_TENDON}</tendon>")
+    bodies = FINGERS.replace('<body pos="0.3', '<body name="c" pos="0.3')
+    text = mjcf(bodies.replace('<body pos="0 0.2', '<body name="d" pos="0 0.2'), more)
+    robot = read(text)
+    assert robot.couplings == ()
+    assert set(robot.model.joint_names) == {"j", "k", "l", "o"} - set(locked)
+    there = mujoco.MjModel.from_xml_string(text)
+    data = mujoco.MjData(there)
+    for name, value in locked.items():
+        data.qpos[there.joint(name).qposadr[0]] += value
+    mujoco.mj_forward(there, data)
+    assert_allclose(data.efc_pos[: data.ne], 0.0, atol=1e-12)
+    poses = body_poses(robot.model, neutral(robot.model))
+    for name in "abcd":
+        place, b = robot.frames[name], there.body(name).id
+        X = place.placement @ (poses[place.body] if place.body >= 0 else identity())
+        assert_allclose(X.r, data.xpos[b], atol=1e-12)
+        assert_allclose(X.E.T, data.xmat[b].reshape(3, 3), atol=1e-12)
+
+
+ZERO_TENDON = '<fixed name="z"><joint joint="l" coef="0"/></fixed>'
+
+
+@pytest.mark.parametrize(
+    ("equality", "reason"),
+    [
+        (
+            f'{LOCK}<joint joint1="k" joint2="l" polycoef="0 0 1 0 0"/>',
+            "couples the joints 'k' and 'l' by a polynomial, but another constraint fixes 'k'",
+        ),
+        (
+            f'{LOCK}<joint joint1="k" polycoef="0.6 0 0 0 0"/>',
+            "contradicts the positions of 'k', which other constraints fix",
+        ),
+        (
+            '<tendon tendon1="x" tendon2="z" polycoef="0 1 1 0 0"/>',
+            "needs two tendons of one joint each",
+        ),
+        (
+            '<tendon tendon1="z" tendon2="x" polycoef="0 1 1 0 0"/>',
+            "needs two tendons of one joint each",
+        ),
+    ],
+)
+def test_mjcf_equalities_that_contradict_locked_joints_are_rejected(equality, reason, read):
+    more = with_tendons(equality).replace("</tendon>", f"{ZERO_TENDON}</tendon>")
+    with pytest.raises(FormatError, match=reason):
+        read(mjcf(FINGERS, more))
 
 
 def test_mjcf_joint_with_two_polynomial_equalities_is_rejected(read):

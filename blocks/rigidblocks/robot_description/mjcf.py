@@ -209,7 +209,7 @@ class _Reader:
         self.link_names, self.joint_names = {REST, *self.body}, set(self.joint)
         self.links: list[Link] = []
         self.connections: list[Connection] = []
-        self.equations = self._joint_equations()
+        self.equations = self._insert_locked(self._joint_equations())
         if m.body_geomnum[0] and m.nbody > 1:
             self._add_world()
         for b in range(1, m.nbody):
@@ -422,18 +422,20 @@ class _Reader:
             for number, factor in sides:
                 for joint, weight in self._joint_terms(kind, number, line):
                     weights[joint] = weights.get(joint, 0.0) + factor * weight
-            if kind == TENDON:
-                weights = {joint: weight for joint, weight in weights.items() if weight}
-                if len(weights) not in (1, 2):
-                    text = f"of tendons must couple one or two joints, but couples {len(weights)}"
-                    raise self._equality_error(line, text)
+            weights = {joint: weight for joint, weight in weights.items() if weight}
+            if kind == TENDON and len(weights) not in (1, 2):
+                text = f"of tendons must couple one or two joints, but couples {len(weights)}"
+                raise self._equality_error(line, text)
             found.append(_JointEquation(weights, float(data[0]), line))
         return found
 
     def _polynomial_equation(self, kind: int, e: int, line: int | None) -> _JointEquation:
         """Return the equality constraint e with powers of y (`_joint_equations`)."""
         sides = (int(self.m.eq_obj1id[e]), int(self.m.eq_obj2id[e]))
-        one, two = ([*self._joint_terms(kind, number, line)] for number in sides)
+        one, two = (
+            [(joint, weight) for joint, weight in self._joint_terms(kind, number, line) if weight]
+            for number in sides
+        )
         polycoef = self.m.eq_data[e][:5]
         if len(one) != 1 or len(two) != 1 or one[0][0] == two[0][0]:
             polynomial = " ".join(f"{value:g}" for value in polycoef)
@@ -441,9 +443,48 @@ class _Reader:
             raise self._equality_error(line, f"of tendons {text}")
         (joint, weight), (source, scale) = one[0], two[0]
         a0, a1, *curve = (polycoef * scale ** np.arange(5.0) / weight).tolist()
-        while not curve[-1]:
+        while curve and not curve[-1]:
             curve.pop()
         return _JointEquation({joint: 1.0, source: -a1}, a0, line, tuple(curve))
+
+    def _insert_locked(self, equations: list[_JointEquation]) -> list[_JointEquation]:
+        """Insert the positions of locked joints into the other equations, also in chains.
+
+        An equation that locks a joint remains, and an equation of locked joints only is omitted.
+
+        Raises:
+            FormatError: An equation contradicts locked positions, or is a polynomial in a joint
+                that it would lock.
+        """
+        locked, found = dict[int, float](), list[_JointEquation]()
+        left = [*equations]
+        while left:
+            # equations with one unknown joint first; other equations only if none of these is left
+            left.sort(key=lambda one: sum(joint not in locked for joint in one.weights))
+            one = left.pop(0)
+            free = [joint for joint in one.weights if joint not in locked]
+            joint = next(iter(one.weights))
+            if len(free) == 2 or (len(free) == 1 and len(one.weights) == 1):
+                found.append(one)
+                if len(free) == 1:
+                    locked[joint] = one.constant / one.weights[joint]
+                continue
+            if one.curve and joint in locked and free:
+                text = f"'{self.joint[joint]}' and '{self.joint[free[0]]}' by a polynomial, but "
+                text += f"another constraint fixes '{self.joint[joint]}'; fix the other joint"
+                raise self._equality_error(one.line, f"couples the joints {text}")
+            known = [weight * locked[j] for j, weight in one.weights.items() if j in locked]
+            constant = one.constant - sum(known)
+            if one.curve:
+                y = locked[[*one.weights][1]]
+                constant += sum(c * y ** (k + 2) for k, c in enumerate(one.curve))
+            if free:
+                left.append(_JointEquation({free[0]: one.weights[free[0]]}, constant, one.line))
+            elif abs(constant) > 1e-9 * max(1.0, abs(one.constant), *map(abs, known)):
+                names = " and ".join(f"'{self.joint[joint]}'" for joint in one.weights)
+                text = f"contradicts the positions of {names}, which other constraints fix"
+                raise self._equality_error(one.line, text)
+        return found
 
     def _joint_terms(self, kind: int, number: int, line: int | None) -> Iterator[tuple[int, float]]:
         """Yield pairs (joint, coefficient) for the joint or fixed tendon with the index `number`.
