@@ -18,10 +18,10 @@ from rigidblocks.dynamics.motors import Rotor
 from rigidblocks.library.plant_from_file import described_plant
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.configuration import random_configuration
-from rigidblocks.robot.robots import auto_tree_p
+from rigidblocks.robot.robots import auto_tree, auto_tree_p
 from rigidblocks.robot_description.json_file import save_model
 from rigidblocks.robot_description.load import load_model
-from rigidblocks.spatial.spatial import identity
+from rigidblocks.spatial.spatial import Transform, identity
 from robots_of_peers import acceleration_from_mujoco, mujoco_state
 
 mujoco = pytest.importorskip("mujoco", reason="MuJoCo is not installed (`pip install mujoco`)")
@@ -245,13 +245,39 @@ def test_joint_force_sensor_with_an_actuator_at_a_site_is_reported(read):
     [
         (TendonPath(((0, (0.0, 0.0)),), ()), "at least two points and one weight for each segment"),
         (TendonPath(((0, (0.0, 0.0, 1.0)), (1, (0.0, 0.0))), (1.0,)), "needs 2 finite coordinates"),
-        (AlongSite(0, identity(), (0.0,) * 6), "needs a spatial model and a gear of 6 elements"),
+        (AlongSite(0, identity(), (0.0,) * 6), "needs a spatial model and a gear of 6 finite"),
         (SliderCrank(0, (0.0, 0.0), 1, identity(), 1.0), "needs a spatial model and a rod"),
     ],
 )
 def test_invalid_tendon_path_site_or_slider_crank_is_rejected(line, reason):
     with pytest.raises(ValueError, match=reason):
         RobotPlant(auto_tree_p(2), elements=(ForceElement("e", line, Spring(1.0)),))
+
+
+ENDS = ((-1, (0.0, 0.0, 1.0)), (1, (0.0, 0.0, 0.0)))
+HERE, GEAR = identity(), (0.0, 0.0, 0.0, 1.0, 0.0, 0.0)
+NOWHERE = Transform(np.eye(3), np.array([np.nan, 0.0, 0.0]))
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (TendonPath(ENDS, (np.nan,)), r"needs finite weights, not \[nan\]"),
+        (TendonPath((ENDS[0], (1, "abc")), (1.0,)), "needs 3 finite coordinates, not abc"),
+        (AlongSite(0, HERE, (np.inf, *GEAR[1:])), "gear of 6 finite elements"),
+        (AlongSite(0, np.eye(4), GEAR), "placement of the AlongSite must be a Transform"),
+        (AlongSite(0, NOWHERE, GEAR), "placement of the AlongSite must be finite"),
+        (AlongSite(0, HERE, GEAR, 1), "reference_placement of the AlongSite must be a Transform"),
+        (AlongSite(0, HERE, GEAR, 9, HERE), "has no body 9"),
+        (AlongSite(0, HERE, GEAR, None, HERE), "with a reference_placement also needs a reference"),
+        (SliderCrank(0, (0.0, 0.0), 1, HERE, 1.0), "needs 3 finite coordinates"),
+        (SliderCrank(0, np.zeros(3), 1, None, 1.0), "placement of the SliderCrank must be"),
+        (SliderCrank(0, np.zeros(3), 1, HERE, np.inf), "a rod of positive finite length, not inf"),
+    ],
+)
+def test_line_with_an_argument_that_is_not_finite_or_missing_is_rejected(line, reason):
+    with pytest.raises(ValueError, match=reason):
+        RobotPlant(auto_tree(2), elements=(ForceElement("e", line, Spring(1.0)),))
 
 
 PATH = TendonPath(((-1, (0.0, 0.5)), (1, (0.1, 0.2))), (1.0,))

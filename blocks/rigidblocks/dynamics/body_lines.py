@@ -22,7 +22,7 @@ from rigidblocks.dynamics.loops.constraints import nearest_common_ancestor
 from rigidblocks.robot.tree import Tree
 from rigidblocks.spatial.rigid_motion import quaternion_from_rotation, vector_from_quaternion
 from rigidblocks.spatial.scalar import less, select
-from rigidblocks.spatial.spatial import cross
+from rigidblocks.spatial.spatial import Transform, cross
 
 Wrenches = list[tuple[int, Any]]
 """Pairs of a body index and a wrench on this body per unit force, in base coordinates."""
@@ -79,13 +79,11 @@ class TendonPath(BodyLine):
                 "a TendonPath needs at least two points and one weight for each segment, but has "
                 f"{len(self.points)} points and {len(self.weights)} weights"
             )
+        if not np.all(np.isfinite(self.weights)):
+            raise ValueError(f"a TendonPath needs finite weights, not {[*self.weights]}")
         for body, point in self.points:
             _body_index(model, body)
-            if np.shape(point) != model.gravity.shape or not np.all(np.isfinite(point)):
-                raise ValueError(
-                    f"a point of model '{model.name}' needs {len(model.gravity)} finite "
-                    f"coordinates, not {np.asarray(point).tolist()}"
-                )
+            _check_point(model, point)
         return TRANSLATION
 
     def geometry(self, model: Tree, motion: Motion) -> tuple[Any, Wrenches]:
@@ -136,11 +134,22 @@ class AlongSite(BodyLine):
 
     def units(self, model: Tree) -> dict[str, str]:
         _body_index(model, self.body)
-        if len(model.algebra.zero()) != 6 or len(self.gear) != 6 or not any(self.gear):
+        if (
+            len(model.algebra.zero()) != 6
+            or len(self.gear) != 6
+            or not any(self.gear)
+            or not np.all(np.isfinite(self.gear))
+        ):
             raise ValueError(
-                "an AlongSite needs a spatial model and a gear of 6 elements that are not all "
-                f"zero, not {list(self.gear)}"
+                "an AlongSite needs a spatial model and a gear of 6 finite elements that are not "
+                f"all zero, not {list(self.gear)}"
             )
+        _check_placement("AlongSite", "placement", self.placement)
+        if self.reference is not None:
+            _body_index(model, self.reference)
+            _check_placement("AlongSite", "reference_placement", self.reference_placement)
+        elif self.reference_placement is not None:
+            raise ValueError("an AlongSite with a reference_placement also needs a reference")
         return TRANSLATION if any(self.gear[3:]) else ROTATION
 
     def geometry(self, model: Tree, motion: Motion) -> tuple[Any, Wrenches]:
@@ -183,10 +192,13 @@ class SliderCrank(BodyLine):
     def units(self, model: Tree) -> dict[str, str]:
         _body_index(model, self.body)
         _body_index(model, self.slider)
-        if len(model.algebra.zero()) != 6 or not self.rod > 0.0:
+        if len(model.algebra.zero()) != 6 or not 0.0 < self.rod < np.inf:
             raise ValueError(
-                f"a SliderCrank needs a spatial model and a rod of positive length, not {self.rod}"
+                "a SliderCrank needs a spatial model and a rod of positive finite length, not "
+                f"{self.rod}"
             )
+        _check_point(model, self.point)
+        _check_placement("SliderCrank", "placement", self.placement)
         return TRANSLATION
 
     def geometry(self, model: Tree, motion: Motion) -> tuple[Any, Wrenches]:
@@ -210,6 +222,23 @@ class SliderCrank(BodyLine):
 def _body_index(model: Tree, body: str | int) -> int:
     """Return the index of a body; -1 is the base."""
     return -1 if body == -1 else body_number(model, body)
+
+
+def _check_point(model: Tree, point: Any) -> None:
+    """Raise a ValueError if `point` is not a finite point in the coordinates of a body."""
+    if np.shape(point) != model.gravity.shape or not np.all(np.isfinite(point)):
+        raise ValueError(
+            f"a point of model '{model.name}' needs {len(model.gravity)} finite coordinates, not "
+            f"{np.asarray(point).tolist()}"
+        )
+
+
+def _check_placement(line: str, argument: str, placement: Any) -> None:
+    """Raise a ValueError if a placement is not a finite Transform."""
+    if not isinstance(placement, Transform):
+        raise ValueError(f"the {argument} of the {line} must be a Transform, not {placement!r}")
+    if not (np.all(np.isfinite(placement.E)) and np.all(np.isfinite(placement.r))):
+        raise ValueError(f"the {argument} of the {line} must be finite, not {placement!r}")
 
 
 def line_of(kind: str, frames: Sequence[tuple[int, Any]], numbers: Sequence[float]) -> BodyLine:
