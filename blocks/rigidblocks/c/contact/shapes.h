@@ -536,8 +536,45 @@ static inline int vertices_above(const double *shape, const double *d, double lo
     return n;
 }
 
+/* Select RB_FACE of `count` hull vertices: the support vertex `top`, and vertices that are far from
+   the centre c of all of them in evenly spaced directions w perpendicular to d. A body that rests
+   on a face of many vertices would tilt if the selected vertices were on one side of the face.
+   Lower vertices have a smaller weight:
+
+     maximize (1 - (h_top - h) / thick) w . (p - c)   with the height h along d */
+static inline void spread_vertices(const double *shape, const double *d, double thick, int top,
+                                   const int *from, int count, double (*out)[3])
+{
+    const double high = rb_dot(hull_vertex(shape, top), d);
+    double u[3], v[3], w[3], centre[3] = {0.0, 0.0, 0.0}, weight[RB_HULL_VERTICES];
+    for (int k = 0; k < count; k++) {
+        const double *p = hull_vertex(shape, from[k]);
+        rb_axpy(centre, 1.0 / count, p, centre);
+        weight[k] = from[k] == top ? -1.0 : fmax(0.0, 1.0 - (high - rb_dot(p, d)) / thick);
+    }
+    rb_tangent_basis(d, u, v);
+    memcpy(out[0], hull_vertex(shape, top), sizeof *out);
+    for (int i = 1; i < RB_FACE; i++) {
+        const double angle = 6.283185307179586 * i / (RB_FACE - 1);
+        double most = -INFINITY;
+        int best = -1;
+        rb_scale(cos(angle), u, w);
+        rb_axpy(w, sin(angle), v, w);
+        for (int k = 0; k < count; k++) {
+            double arm[3];
+            rb_subtract(hull_vertex(shape, from[k]), centre, arm);
+            if (weight[k] >= 0.0 && weight[k] * rb_dot(w, arm) > most) {
+                most = weight[k] * rb_dot(w, arm);
+                best = k;
+            }
+        }
+        memcpy(out[i], hull_vertex(shape, from[best]), sizeof *out);
+        weight[best] = -1.0;
+    }
+}
+
 /* Collect the hull vertices that are less than `thick` below the support vertex along d, ordered by
-   angle about d (insertion sort). If there are more than RB_FACE, keep the highest. */
+   angle about d (insertion sort). If there are more than RB_FACE, `spread_vertices` selects. */
 static inline int hull_face(const double *shape, const double *d, double thick, double (*out)[3])
 {
     const int top = farthest_vertex(shape, d);
@@ -545,19 +582,11 @@ static inline int hull_face(const double *shape, const double *d, double thick, 
     double u[3], v[3], middle[3] = {0.0, 0.0, 0.0}, angle[RB_FACE] = {0.0};
     int at_top[RB_HULL_VERTICES], n = 0;
     const int count = vertices_above(shape, d, low, top, at_top);
-    for (int k = 0; k < count; k++) {
-        const double *p = hull_vertex(shape, at_top[k]);
-        int lowest = 0;
-        if (n < RB_FACE) {
-            memcpy(out[n++], p, sizeof *out);
-            continue;
-        }
-        for (int i = 1; i < n; i++)
-            if (rb_dot(out[i], d) < rb_dot(out[lowest], d))
-                lowest = i;
-        if (rb_dot(out[lowest], d) < rb_dot(p, d))
-            memcpy(out[lowest], p, sizeof *out);
-    }
+    if (count > RB_FACE)
+        spread_vertices(shape, d, thick, top, at_top, count, out);
+    for (n = 0; n < count && n < RB_FACE; n++)
+        if (count <= RB_FACE)
+            memcpy(out[n], hull_vertex(shape, at_top[n]), sizeof *out);
     for (int k = 0; k < n; k++)
         rb_axpy(middle, 1.0 / n, out[k], middle);
     rb_tangent_basis(d, u, v);
