@@ -38,6 +38,15 @@ ESSENTIAL = {
             "site with a reference",
         ],
     },
+    "studies/test_wrong_calls.py": {
+        "test_wrong_call_raises_an_error_that_names_argument_and_remedy": [
+            "ekf(gate=True)",
+            "identify(model,q,qd,qdd,None)",
+            "fit_of(data=None)",
+            "casadi_function(model,None)",
+            "adjoint_of(dt=None)",
+        ],
+    },
     "cosim/test_sampled_parts.py": {
         "test_all_forms_of_a_sampled_block_compute_equal_samples": ["delay"],
         "test_delay_in_a_system_is_a_multiple_of_its_sample_time": [

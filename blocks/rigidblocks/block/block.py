@@ -55,6 +55,8 @@ def check(block: Any, base: type) -> None:
     if parameters is not None and not parameters.frozen:
         raise TypeError(f"{where} is mutable; write @dataclass(frozen=True) above its class")
     T = block.sample_time
+    if isinstance(T, bool) or not (T is None or isinstance(T, int | float | np.number)):
+        raise TypeError(f"{where}: the sample_time must be a number or None, not {T!r:.60}")
     if T is not None and not (np.isfinite(T) and T > 0):
         raise ValueError(f"{where}: the sample_time must be positive, not {T} s")
     try:

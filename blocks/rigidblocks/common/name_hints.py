@@ -280,7 +280,7 @@ def suggestion(name: str, known: Iterable[str]) -> str:
 
 def close_match_hint(name: str, known: Iterable[str]) -> str:
     """Return a hint such as " (did you mean q?)", or "" if no known name is similar."""
-    found = difflib.get_close_matches(name, tuple(known), 1)
+    found = difflib.get_close_matches(str(name), tuple(known), 1)
     return f" (did you mean {found[0]}?)" if found else ""
 
 

@@ -113,6 +113,11 @@ class FmuKalmanFilter:
             "parameters_to_estimate", self.parameters_to_estimate
         )
         self.delays: dict[str, int] = {}
+        if not isinstance(self.path, str | Path):
+            raise TypeError(
+                f"the path of an FMU estimator must be the path of an FMU file, not a "
+                f"{type(self.path).__name__}; for a block use UnscentedKalmanFilter(block, ...)"
+            )
         system = System()
         system.add("plant", self.path, start=self.start, kind=CO_SIMULATION)
         part = system.parts["plant"]

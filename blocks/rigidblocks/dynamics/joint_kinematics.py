@@ -11,7 +11,7 @@ import numpy as np
 
 from rigidblocks.common.name_hints import close_match_hint
 from rigidblocks.robot.configuration import check_quaternions
-from rigidblocks.robot.tree import Tree
+from rigidblocks.robot.tree import Tree, check_model
 from rigidblocks.spatial.scalar import is_traced
 from rigidblocks.spatial.spatial import Array, multiply_transforms
 
@@ -150,9 +150,11 @@ def check_lengths(model: Tree, f_ext: Array | None = None, **vectors: Array) -> 
     """Check that q has nq elements, other joint vectors nv elements, and f_ext one row per body.
 
     Raises:
+        TypeError: `model` is not a robot model.
         ValueError: A length is wrong, or q contains a zero quaternion and is not traced. The
             message names the first joint whose elements are missing.
     """
+    check_model(model, "the model of a dynamics function")
     if f_ext is not None and len(f_ext) != model.nb:
         raise ValueError(
             f"f_ext has {len(f_ext)} rows, but model '{model.name}' has {model.nb} bodies"

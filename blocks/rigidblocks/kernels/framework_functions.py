@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property, reduce
 from math import prod
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -109,6 +110,14 @@ def _split(flat: ca.SX, shapes: Shapes) -> Iterator[ca.SX]:
 
 def function_graph(target: Any, function: str) -> Graph:
     """Return the graph of a function of a model or a block, as in `casadi_function`."""
+    if not isinstance(function, str):
+        shown = getattr(function, "__name__", function)
+        raise TypeError(f"the function must be a name, such as 'aba', not {shown!r:.60}")
+    if isinstance(target, str | PathLike):
+        raise TypeError(
+            f"a CasADi function needs a robot model or a block, not a {type(target).__name__}; use "
+            f"load_model('{target}').model"
+        )
     if isinstance(target, Tree):
         return _model_graph(target, function)
     if isinstance(target, Block):
@@ -298,8 +307,15 @@ def export_acados(
     Raises:
         ValueError: `name` is not a C identifier. The block depends on the time, has no states, or
             has both continuous and sampled states. `casadi_function` rejects the block.
-        TypeError: `target` is neither a model nor a block.
+        TypeError: `target` is neither a model nor a block, or `folder` is not a path.
+        NotADirectoryError: `folder` is a file.
     """
+    if not isinstance(folder, str | PathLike):
+        raise TypeError(f"the folder of an acados model must be a path, not {folder!r:.60}")
+    if Path(folder).exists() and not Path(folder).is_dir():
+        raise NotADirectoryError(f"the folder '{folder}' of an acados model is a file")
+    if not isinstance(name, str | None):
+        raise TypeError(f"the name of an acados model must be a string or None, not {name!r}")
     own = str(target.name) if isinstance(target, Tree) else type(target).__name__
     chosen = _casadi_name(own) if name is None else name
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", chosen):
@@ -576,7 +592,9 @@ def _name_arguments(
     shapes = dict(graph.inputs)
     (shape_out,) = graph.outputs.values()
 
-    def call(*values: Any) -> Any:
+    def call(*values: Any, **named: Any) -> Any:
+        if named:
+            values = _in_order(graph.name, tuple(shapes), values, named)
         if len(values) != len(shapes):
             raise TypeError(
                 f"{graph.name} takes {len(shapes)} arguments ({', '.join(shapes)}), not "
@@ -584,7 +602,15 @@ def _name_arguments(
             )
         leading, flat = [], []
         for (name, shape), value in zip(shapes.items(), values, strict=True):
-            array = value if hasattr(value, "requires_grad") else numpy.asarray(value)
+            array = value
+            if not hasattr(value, "requires_grad"):
+                try:
+                    array = numpy.asarray(None if isinstance(value, str | bytes) else value)
+                except (TypeError, ValueError, RuntimeError):
+                    raise TypeError(
+                        f"the argument {name} of {graph.name} must be an array of real numbers, "
+                        f"not {value!r:.60}"
+                    ) from None
             cut = len(array.shape) - len(shape)
             if cut < 0 or tuple(array.shape[cut:]) != shape:
                 raise ValueError(
@@ -593,7 +619,14 @@ def _name_arguments(
                 )
             leading.append(tuple(array.shape[:cut]))
             flat.append(array.reshape((*leading[-1], prod(shape))))
-        common = np.broadcast_shapes(*leading)
+        try:
+            common = np.broadcast_shapes(*leading)
+        except ValueError:
+            axes = ", ".join(f"{n} {one}" for n, one in zip(shapes, leading, strict=True))
+            raise ValueError(
+                f"the leading axes of the arguments of {graph.name} differ: {axes}; expected equal "
+                "axes, or axes of the length 1"
+            ) from None
         flat = [numpy.broadcast_to(one, (*common, one.shape[-1])) for one in flat]
         if not_real := [
             n for n, one in zip(shapes, flat, strict=True) if "complex" in str(one.dtype)
@@ -607,6 +640,28 @@ def _name_arguments(
 
     call.__name__ = call.__qualname__ = graph.name
     return call
+
+
+def _in_order(
+    function: str, names: tuple[str, ...], values: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[Any, ...]:
+    """Return the arguments of a function in the order of `names`.
+
+    Args:
+        function: Name of the function for messages.
+        names: Names of all arguments.
+        values: Positional arguments.
+        named: Keyword arguments.
+    """
+    rest = names[len(values) :]
+    for name in named:
+        if name not in names:
+            raise TypeError(f"{function} has no argument '{name}'; {suggestion(name, names)}")
+        if name not in rest:
+            raise TypeError(f"{function} has two values for the argument {name}")
+    if missing := [name for name in rest if name not in named]:
+        raise TypeError(f"{function} needs the arguments {', '.join(missing)}")
+    return (*values, *(named[name] for name in rest))
 
 
 def _common_type(numpy: Any, arrays: list[Any]) -> Any:

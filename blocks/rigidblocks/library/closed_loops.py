@@ -52,7 +52,6 @@ from rigidblocks.dynamics.model_reduction import align_joint_axes, align_loop_jo
 from rigidblocks.dynamics.operational_space import inverse_inertia
 from rigidblocks.library.common_ports import (
     acceleration_port,
-    check_model,
     closure_force_port,
     constraint_units,
     energy_port,
@@ -69,7 +68,7 @@ from rigidblocks.library.plants import JointPlant
 from rigidblocks.robot.configuration import rate, unit_quaternions
 from rigidblocks.robot.joints import LoopJoint
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.robot.tree import Tree, check_model, check_resistance
 from rigidblocks.spatial.scalar import less, maximum, minimum, select
 from rigidblocks.spatial.spatial import Array, multiply_transforms
 

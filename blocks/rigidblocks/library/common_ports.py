@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy as np
 from rigidblocks.block.block import Port, finite
 from rigidblocks.robot.configuration import neutral, normalize_quaternions, singular_joints
 from rigidblocks.robot.joints import Joint
-from rigidblocks.robot.tree import Tree
+from rigidblocks.robot.tree import Tree, check_model
 from rigidblocks.spatial.spatial import Array
 
 Units = tuple[str, ...]
@@ -86,18 +85,6 @@ def check_open(model: Tree, block: str) -> None:
             f"{block} does not close; "
             "use ClosedLoopPlant, or model.spanning_tree to leave them open"
         )
-
-
-def check_model(model: Any) -> None:
-    """Raise TypeError if `model` is not a robot model, for example if it is the path of a file."""
-    if isinstance(model, Tree):
-        return
-    mend = ""
-    if isinstance(model, str | Path):
-        mend = f"; use load_model('{model}').model"
-    elif isinstance(getattr(model, "model", None), Tree):
-        mend = "; use its .model"
-    raise TypeError(f"the model of a block must be a Model, not a {type(model).__name__}{mend}")
 
 
 def gravity_port(model: Tree) -> Port:

@@ -9,10 +9,11 @@ import numpy as np
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.dynamics import rnea
 from rigidblocks.dynamics.loops import actuated_columns, actuator_forces
-from rigidblocks.library.common_ports import check_model, gravity_port, joint_ports, joint_units
+from rigidblocks.library.common_ports import gravity_port, joint_ports, joint_units
 from rigidblocks.library.nonlinear_signals import check_band, clamp, limit_ports
 from rigidblocks.library.signals import Shape, Unit, broadcast_start, signal_shape
 from rigidblocks.robot.model import Model
+from rigidblocks.robot.tree import check_model
 from rigidblocks.spatial.scalar import clip_with_events, select
 from rigidblocks.spatial.spatial import Array
 

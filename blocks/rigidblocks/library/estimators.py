@@ -560,6 +560,9 @@ def check_sample_time(kind: str, value: Any) -> None:
         )
 
 
+_LONGEST_DELAY = 1000  # samples; the covariance has (delay * elements)^2 numbers
+
+
 def check_declaration(
     observer: Any,
     kind: str,
@@ -621,6 +624,11 @@ def check_declaration(
         steps = number_of(f"the delay of '{name}' in delays", delay)
         if not (steps >= 0 and steps.is_integer()):
             raise ValueError(f"the delay of '{name}' must be 0, 1, 2, ... samples, not {delay}")
+        if steps > _LONGEST_DELAY:
+            raise ValueError(
+                f"the delay of '{name}' must be at most {_LONGEST_DELAY} samples, not {delay}; the "
+                "filter estimates all past values, so choose a longer sample_time"
+            )
     if observer.gate is not None and not number_of("the gate", observer.gate) > 0:
         raise ValueError(f"the gate must be positive, not {observer.gate} standard deviations")
     for port in states:

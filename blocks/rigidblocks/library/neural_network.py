@@ -74,8 +74,13 @@ class Network:
             try:
                 results = OPERATORS[node.operator](Call(node, arguments, self.opset))
             except (ValueError, IndexError, TypeError) as error:
+                reason = str(error).strip()
+                if reason == "tuple index out of range":
+                    reason = "an axis is out of range"
+                shapes = ", ".join(str(np.shape(values[name])) for name in node.inputs if name)
                 raise ValueError(
-                    f"operator {node.operator} of node '{node.name}': {error}"
+                    f"operator {node.operator} of node '{node.name}': {reason}; its inputs have "
+                    f"the shapes {shapes}"
                 ) from error
             results = results if isinstance(results, tuple) else (results,)
             values |= zip(node.outputs, results, strict=False)

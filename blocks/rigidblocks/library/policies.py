@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -161,10 +162,15 @@ def load_policy(
     Raises:
         ImportError: onnx is not installed.
         FileNotFoundError: The file does not exist.
+        TypeError: The path, `sample_time` or `states` has the wrong type.
         ValueError: The file is not an ONNX file, an operator is not supported, a recurrent network
             has no sample time, or `keep_state` has no effect.
         KeyError: A name in `states` is unknown.
     """
+    if not isinstance(path, str | PathLike):
+        raise TypeError(f"the path of a policy must be a path of an ONNX file, not {path!r:.60}")
+    if not isinstance(states, Mapping | None):
+        raise TypeError(f"states of a policy must map inputs to outputs, not {states!r:.60}")
     file = Path(path)
     onnx = module_of("onnx", "load_policy")
     check_regular_file(file)
@@ -197,7 +203,7 @@ def _policy(
     opset = max((one.version for one in model.opset_import if one.domain in _DOMAINS), default=1)
     constants = {one.name: _array(onnx, one) for one in graph.initializer}
     nodes = list(_nodes(onnx, graph.node, constants, opset, _integer_values(onnx, model)))
-    inputs = {one.name: _shape_of(one) for one in graph.input if one.name not in constants}
+    inputs = {one.name: _shape_of(onnx, one) for one in graph.input if one.name not in constants}
     outputs = [one.name for one in graph.output]
     starts: dict[str, Array] = {}
     following: dict[str, str] = {}
@@ -338,7 +344,21 @@ def _nodes(
                 "onnxruntime in a PythonBlock"
             )
         else:
+            _check_input_count(onnx, node, name, opset)
             yield Node(node.op_type, name, tuple(node.input), tuple(node.output), attributes)
+
+
+def _check_input_count(onnx: Any, node: Any, name: str, opset: int) -> None:
+    """Raise ValueError if an operator has fewer inputs than its ONNX definition requires."""
+    try:
+        needed = onnx.defs.get_schema(node.op_type, opset, node.domain).min_input
+    except onnx.defs.SchemaError:  # an opset that is newer than the package onnx
+        return
+    if len(node.input) < needed:
+        raise ValueError(
+            f"operator {node.op_type} of node '{name}' needs {needed} or more inputs, not "
+            f"{len(node.input)}"
+        )
 
 
 def _attribute(onnx: Any, attribute: Any) -> Any:
@@ -373,10 +393,16 @@ def _plain(value: Array) -> Array:
         raise ValueError(f"a constant of type {value.dtype} is not supported") from None
 
 
-def _shape_of(value: Any) -> tuple[int, ...]:
+def _shape_of(onnx: Any, value: Any) -> tuple[int, ...]:
     """Return the shape of an input; axes without a fixed length have the length 1."""
     if not value.type.HasField("tensor_type"):
         raise ValueError(f"the input '{value.name}' is not a tensor; only tensors are supported")
+    kind = value.type.tensor_type.elem_type
+    if kind in (onnx.TensorProto.STRING, onnx.TensorProto.COMPLEX64, onnx.TensorProto.COMPLEX128):
+        raise ValueError(
+            f"the input '{value.name}' has elements of the type "
+            f"{onnx.TensorProto.DataType.Name(kind)}; expected real numbers or booleans"
+        )
     if not value.type.tensor_type.HasField("shape"):
         raise ValueError(f"the input '{value.name}' has no shape; export the network with shapes")
     return tuple(max(int(one.dim_value), 1) for one in value.type.tensor_type.shape.dim)

@@ -240,6 +240,21 @@ def _read_only_or_number(value: Any) -> Any:
     return read_only(value) if np.ndim(value) else value
 
 
+def check_model(model: Any, subject: str = "the model of a block") -> None:
+    """Raise TypeError if `model` is not a robot model, for example if it is the path of a file.
+
+    The message begins with `subject`.
+    """
+    if isinstance(model, Tree):
+        return
+    mend = ""
+    if isinstance(model, str | Path):
+        mend = f"; use load_model('{model}').model"
+    elif isinstance(getattr(model, "model", None), Tree):
+        mend = "; use its .model"
+    raise TypeError(f"{subject} must be a Model, not a {type(model).__name__}{mend}")
+
+
 def check_resistance(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> None:

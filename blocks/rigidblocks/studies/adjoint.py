@@ -19,6 +19,8 @@ from rigidblocks.cosim.graph.fused_system import GAUSS_SEIDEL, FusedSystem
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.cosim.masters.run_plan import set_default_method
 from rigidblocks.kernels.traced_evaluator import TracedEvaluator
+from rigidblocks.library.estimators import number_of
+from rigidblocks.studies.argument_checks import check_system, name_list, real_array
 from rigidblocks.tracing.ccode import c_functions
 from rigidblocks.tracing.trace import adjoint
 
@@ -260,7 +262,7 @@ def _check_array(values: ArrayLike, shape: tuple[int, ...], quantity: str) -> Ar
         raise TypeError(
             f"{quantity} must be an array {shape} in the order of their names, not a dict"
         )
-    array = np.asarray(values, dtype=float)
+    array = real_array(values, quantity)
     if array.shape != shape:
         raise ValueError(f"{quantity} have the shape {array.shape}; expected {shape}")
     if not np.isfinite(array).all():
@@ -308,6 +310,9 @@ def prepare_adjoint(
             adaptive method or C code. `FusedSystem` does not support the system.
         KeyError: A name is unknown.
     """
+    check_system(system, "the adjoint method")
+    for label, value in (("t_start", t_start), ("t_stop", t_stop), ("dt", dt)):
+        number_of(label, value)
     valid = np.isfinite([t_start, t_stop, dt]).all() and dt > 0.0
     steps = round((t_stop - t_start) / dt) if valid else 0
     if steps < 1 or abs(steps * dt - (t_stop - t_start)) > 1e-9 * (t_stop - t_start):
@@ -330,6 +335,8 @@ def prepare_adjoint(
     if twice := set(own) & set(changing):
         raise ValueError(f"{min(twice)} is both a parameter and an input that changes")
     results = _elements("output", outputs, states, memory)
+    if not results:
+        raise ValueError("the adjoint method needs the name of at least one output")
     return AdjointRun(
         memory,
         steps,
@@ -357,7 +364,7 @@ def _elements(
         own = {name: first + k for k, name in enumerate(port.element_names)}
         known |= {name: {name: place} for name, place in own.items()} | {port.name: own}
     found: dict[str, int] = {}
-    for name in (names,) if isinstance(names, str) else names:
+    for name in name_list(names, f"{kind}s"):
         if name not in known:
             raise KeyError(f"the system has no {kind} '{name}'; {suggestion(name, known)}")
         if twice := known[name].keys() & found.keys():

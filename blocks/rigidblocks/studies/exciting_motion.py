@@ -10,7 +10,9 @@ from rigidblocks.block.block import check_count
 from rigidblocks.common.arrays import Array
 from rigidblocks.common.name_hints import explain_calls
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.robot.tree import Tree
+from rigidblocks.library.estimators import number_of
+from rigidblocks.robot.tree import Tree, check_model
+from rigidblocks.studies.argument_checks import check_seed, real_array
 from rigidblocks.studies.identification import (
     BaseParameters,
     base_for_terms,
@@ -112,6 +114,9 @@ def exciting_motion(
         Swevers, Ganseman, Tukel, De Schutter and Van Brussel, Optimal robot excitation and
         identification, 1997.
     """
+    check_model(model, "the model of an excitation trajectory")
+    check_seed(seed)
+    check_count("iterations", iterations)
     if model.has_constraints or model.nq != model.nv:
         reason = "loops" if model.has_constraints else "joints with quaternions"
         raise ValueError(
@@ -162,14 +167,14 @@ class LimitedSeries:
         velocity: ArrayLike,
         acceleration: ArrayLike,
     ):
-        if not 0 < period < np.inf:
+        if not 0 < number_of("the period", period) < np.inf:
             raise ValueError(f"the period must be positive, not {period} s")
         check_count("harmonics", harmonics)
         n = model.nv
         given = {"lower": lower, "upper": upper, "velocity": velocity, "acceleration": acceleration}
         arrays = {}
         for name, value in given.items():
-            array = np.asarray(value, dtype=float)
+            array = real_array(value, name)
             if array.shape not in ((), (n,)):
                 raise ValueError(f"{name} has the shape {array.shape}; expected ({n},) or a scalar")
             arrays[name] = np.broadcast_to(array, n)

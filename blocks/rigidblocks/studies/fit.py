@@ -22,6 +22,8 @@ from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensi
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
+from rigidblocks.library.estimators import number_of
+from rigidblocks.studies.argument_checks import check_level, check_system, name_list, real_array
 from rigidblocks.studies.identification import BaseParameters, independent_columns
 
 if TYPE_CHECKING:
@@ -78,7 +80,7 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
     columns = _columns(data)
     if "time" not in columns:
         raise KeyError(f"the data need a column 'time'; {suggestion('time', columns)}")
-    time = np.asarray(columns.pop("time"), dtype=float)
+    time = real_array(columns.pop("time"), "the column 'time' of the data")
     if time.ndim != 1 or len(time) < 2 or not np.all(np.diff(time) > 0):
         raise ValueError("the data need at least two rows with increasing times")
     outputs = {port.name: port for port in wiring.outputs}
@@ -88,7 +90,9 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
     given: dict[str, Array] = {}
     for name, values in columns.items():
         arrays, ports = (given, inputs) if _port_name_of(name, inputs) else (measured, outputs)
-        _insert_elements(arrays, ports, name, np.asarray(values, dtype=float), len(time))
+        _insert_elements(
+            arrays, ports, name, real_array(values, f"'{name}' of the data"), len(time)
+        )
     if not measured:
         raise ValueError(
             "the data need at least one column whose name is the name of an output; "
@@ -105,6 +109,11 @@ def _columns(data: Data) -> dict[str, Any]:
         return {"time": data.time, **{port.name: data[port.name] for port in data.ports}}
     if isinstance(data, str | Path):
         return _read(Path(data))
+    if not callable(getattr(data, "items", None)):
+        raise TypeError(
+            "the data of a fit must be a Result, a table of columns by name or the path of a .csv "
+            f"file, not a {type(data).__name__}"
+        )
     return {str(name): values for name, values in data.items()}
 
 
@@ -538,14 +547,19 @@ def fit(
     References:
         Ljung, System Identification, 7.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
+    check_system(system, "a fit")
+    check_level(level)
+    if dt is not None and not number_of("dt", dt) > 0:
+        raise ValueError(f"the communication step dt of a fit must be positive, not {dt} s")
+    if exact is not None and not isinstance(exact, bool | np.bool_):
+        raise TypeError(f"exact must be True, False or None, not {exact!r}")
     wiring = system.wiring()
     rows = read_recording(wiring, data)
     names, numbers, first = _numbers(wiring, parameters)
     dt = float(np.min(np.diff(rows.time))) if dt is None else dt
     options = {"t_start": float(rows.time[0])} | options
     replay = replay_of(system, rows, numbers, dt, exact, options)
+    _given_noise(replay, noise)
     combinations = None
     if base:
         combinations = _base_combinations(replay, names, first)
@@ -654,7 +668,11 @@ def _numbers(
     wiring: Any, parameters: Iterable[str] | Mapping[str, ArrayLike]
 ) -> tuple[list[str], list[Number], Array]:
     """Return the names, the port elements and the initial estimates (n,) of the parameters."""
-    given = parameters if isinstance(parameters, Mapping) else dict.fromkeys(parameters)
+    given: Mapping[str, Any] = (
+        parameters
+        if isinstance(parameters, Mapping)
+        else dict.fromkeys(name_list(parameters, "the parameters of a fit"))
+    )
     if isinstance(parameters, str) or not given:
         raise ValueError(f"a fit needs the names of the parameters to estimate, not {parameters!r}")
     names, numbers, first = [], [], []
@@ -662,7 +680,9 @@ def _numbers(
         part, selected = wiring.locate_elements(name)
         port = selected.port
         start = np.zeros(port.size) if port.start is None else np.ravel(port.start)
-        values = start[list(selected.places)] if value is None else np.ravel(value)
+        values = start[list(selected.places)]
+        if value is not None:
+            values = np.ravel(real_array(value, f"the initial estimate of {name}"))
         if len(values) not in (1, len(selected.places)):
             raise ValueError(
                 f"the number of initial estimates is {len(values)}, but {name} has "
@@ -700,16 +720,23 @@ def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array
     Raises ValueError if `noise` is invalid, or does not contain all measured outputs.
     """
     sigma = np.full(len(replay.columns), np.inf)
+    if not isinstance(noise, Mapping | None):
+        raise TypeError(f"the noise of a fit must be a mapping from names to values, not {noise!r}")
     for name, value in (noise or {}).items():
         places = [
             k for k, one in enumerate(replay.columns) if one == name or one.startswith(f"{name}[")
         ]
-        if not places or not np.all(np.asarray(value, dtype=float) > 0):
+        deviation = np.ravel(real_array(value, f"the noise of '{name}'"))
+        if not places or not np.all(deviation > 0):
             raise ValueError(
                 f"invalid noise {value!r} of '{name}': it must be positive and belong to a "
                 f"measured output; {suggestion(name, replay.columns)}"
             )
-        sigma[places] = np.ravel(value)
+        if len(deviation) not in (1, len(places)):
+            raise ValueError(
+                f"the noise of '{name}' has {len(deviation)} elements; expected 1 or {len(places)}"
+            )
+        sigma[places] = deviation
     if noise is not None and np.any(np.isinf(sigma)):
         missing = replay.columns[int(np.argmax(np.isinf(sigma)))]
         raise ValueError(

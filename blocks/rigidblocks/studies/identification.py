@@ -23,7 +23,8 @@ from rigidblocks.dynamics import inertial_parameters, regressor, replace_inertia
 from rigidblocks.dynamics.loops import AssemblyError, assemble, loop_constraints
 from rigidblocks.dynamics.regressor import PLANAR_PARAMETERS, parameter_names
 from rigidblocks.robot.configuration import random_configuration
-from rigidblocks.robot.tree import Tree
+from rigidblocks.robot.tree import Tree, check_model
+from rigidblocks.studies.argument_checks import check_level, check_seed, name_list, real_array
 from rigidblocks.tracing.compiled_functions import CompiledBatch, compile_function
 
 JOINT_TERMS = ("viscous", "coulomb", "offset", "rotor")
@@ -97,11 +98,13 @@ def _combination(parameters: Sequence[str], row: Array, own: int) -> str:
 
 
 def check_terms(joint_terms: Iterable[str]) -> tuple[str, ...]:
-    """Return the joint terms as a tuple; raise ValueError for an unknown term."""
-    terms = (joint_terms,) if isinstance(joint_terms, str) else tuple(joint_terms)
+    """Return the joint terms as a tuple; raise ValueError for an unknown or repeated term."""
+    terms = tuple(name_list(joint_terms, "joint_terms"))
     for term in terms:
         if term not in JOINT_TERMS:
             raise ValueError(f"unknown joint term '{term}'; {suggestion(term, JOINT_TERMS)}")
+        if terms.count(term) > 1:
+            raise ValueError(f"the joint term '{term}' occurs twice in joint_terms")
     return terms
 
 
@@ -186,6 +189,8 @@ def base_parameters(
     References:
         Gautier, Numerical calculation of the base inertial parameters of robots, 1990.
     """
+    check_model(model, "the model of an identification")
+    check_seed(seed)
     terms = check_terms(joint_terms)
     names = _all_names(model, terms)
     rng = np.random.default_rng(seed)
@@ -383,8 +388,8 @@ def identify(
     References:
         Atkeson, An and Hollerbach 1986; Gautier, 1990.
     """
-    if not 0 < level < 1:
-        raise ValueError(f"the confidence level must be between 0 and 1, not {level}")
+    check_model(model, "the model of an identification")
+    check_level(level)
     terms = check_terms(joint_terms)
     motion = _motion_arrays(model, q=q, qd=qd, qdd=qdd, tau=tau)
     base = base_for_terms(model, terms, base)
@@ -439,9 +444,10 @@ def identify(
 def _motion_arrays(model: Tree, **values: ArrayLike) -> dict[str, Array]:
     """Convert the measured q, qd, qdd and tau to checked float arrays, by name.
 
-    Raises ValueError for a wrong shape or a value that is not finite.
+    Raises TypeError for a value that is no number, and ValueError for a wrong shape or a value that
+    is not finite.
     """
-    arrays = {name: np.ascontiguousarray(value, dtype=float) for name, value in values.items()}
+    arrays = {name: real_array(value, f"{name} of the motion") for name, value in values.items()}
     n = len(arrays["q"]) if arrays["q"].ndim else 0
     for name, array in arrays.items():
         shape = (n, model.nq if name == "q" else model.nv)
