@@ -478,7 +478,7 @@ def _spatial_model(robot: Model | Frames) -> Model:
 
 
 def _find_frame(robot: Model | Frames, name: str | int) -> _Frame:
-    """Return a frame of the file by name, or a body by name or index."""
+    """Return a frame of the robot file by name, or a body by name or index."""
     model = _spatial_model(robot)
     frames: Mapping[str, Any] = {} if isinstance(robot, Model) else robot.frames
     if isinstance(name, str) and name in frames:
@@ -630,7 +630,8 @@ def _descend(
 def _random_within(model: Model, low: Array, high: Array, rng: np.random.Generator) -> Array:
     """Return a random configuration within the limits `low` and `high` (nq,).
 
-    Positions with two finite limits have a uniform distribution between these limits.
+    Positions with two finite limits have a uniform distribution between these limits. Other
+    positions come from `random_configuration` and are clipped to the limits.
     """
     q = random_configuration(model, rng)
     limited = np.isfinite(low) & np.isfinite(high)
@@ -650,7 +651,10 @@ def _least_squares_step(J: Array, e: Array, damping: float) -> Array:
 
 
 def _limits(model: Model, lower: ArrayLike, upper: ArrayLike) -> tuple[Array, Array]:
-    """Return the limits of the positions (nq,), infinite at joints with several variables."""
+    """Return the position limits (nq,) from the limits `lower` and `upper` (nv,) of the variables.
+
+    Limits apply only to joints with one degree of freedom. All other limits are infinite.
+    """
     low, high = np.full(model.nq, -np.inf), np.full(model.nq, np.inf)
     limits = [np.broadcast_to(np.asarray(limit, dtype=float), model.nv) for limit in (lower, upper)]
     if bad := np.flatnonzero(~(limits[0] <= limits[1])).tolist():
@@ -693,7 +697,7 @@ def _rows(model: Model, task: Target, body: int, q: Array) -> Array:
 
 
 def velocity_product(v: Array) -> Array:
-    """Return classical minus spatial acceleration, [0; w x v_O] (RBDA Eq 2.49).
+    """Return [0; w x v_O]: the classical acceleration minus the spatial one (RBDA Eq 2.49).
 
     v = [w; v_O] (6,) is the spatial velocity. The result is in the coordinates of v.
     """

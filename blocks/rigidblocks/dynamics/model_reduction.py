@@ -37,7 +37,7 @@ class EquivalentModel(Model):
 
 
 @dataclass(frozen=True)
-class ScrewedRevolute(Revolute):
+class OffsetRevolute(Revolute):
     """Revolute joint about z whose rotation is q + `angle` [rad]."""
 
     angle: float = 0.0
@@ -75,9 +75,10 @@ def align_joint_axes(model: Model) -> Model:
 
 
 def align_axes_with_z(model: Model) -> EquivalentModel:
-    """Rotate the body frames of the tree so that every single-axis joint is along z.
+    """Rotate the body frames so that each revolute, prismatic and helical joint is along z.
 
-    This reduces the number of different joint types.
+    This reduces the number of different joint types. Unlike the result of `align_joint_axes`, the
+    result has no loop joints, cables or shapes.
     """
     joints, rotations = list(model.joint), [np.eye(3)] * model.nb
     for i, joint in enumerate(model.joint):
@@ -163,7 +164,7 @@ def _use_denavit_hartenberg_frames(model: Model) -> EquivalentModel:
         if (angle := _turn_about_z(model.joint[i], X)) is not None:
             X = rotz(-angle) @ X
             if i in first_child:
-                joint[i] = ScrewedRevolute(angle=angle)
+                joint[i] = OffsetRevolute(angle=angle)
             else:
                 moves[i] = rotz(-angle) @ moves[i]
         Xtree[i] = _remove_rounding_errors(X)
@@ -190,7 +191,11 @@ def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
 
 
 def _turn_about_z(joint: Joint, X: Transform) -> float | None:
-    """Return the rotation angle [rad] of X about z, or None if the joint cannot include it."""
+    """Return the rotation angle [rad] of X about z, which a revolute joint about z can include.
+
+    The result is None for other joints, or if the rotation of X is not a rotation about x followed
+    by a rotation about z.
+    """
     if not (isinstance(joint, Revolute) and is_along_z(joint) and abs(X.E[2, 0]) < 1e-14):
         return None
     return float(np.arctan2(-X.E[1, 0], X.E[0, 0]))

@@ -53,7 +53,7 @@ class Signal(NamedTuple):
 
 
 class Response(NamedTuple):
-    """Torque of a motor [N m], and by name: the derivatives of the states, and the outputs."""
+    """Torque [N m] of a motor; derivatives of its states and values of its outputs, by name."""
 
     torque: Any
     rates: dict[str, Any]
@@ -115,8 +115,9 @@ class CurrentLoop(Numbers):
         v_ref = kp (i_ref - i) + z + k w,    v = v_ref limited to the motor voltage
         dz/dt = ki (i_ref - i) + ki / kp (v - v_ref)
 
-    i_ref is the command and i the current. The loop limits i_ref to [-current_max, current_max],
-    and compensates the back EMF k w. The second term of dz/dt prevents windup. For a motor with the
+    i_ref [A] is the command, i [A] the current and z [V] the integral. The loop limits i_ref to
+    [-current_max, current_max]. It compensates the back EMF k w, with the torque constant k and the
+    rotor speed w [rad/s]. The second term of dz/dt prevents windup. For a motor with the
     resistance R and the inductance L, the gains kp = a L and ki = a R give the bandwidth a [rad/s]
     (`bandwidth_gains`). Motors without inductance do not need a loop.
     """
@@ -175,7 +176,7 @@ class Motor(Numbers, abc.ABC):
 
     @abc.abstractmethod
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
-        """Return the commands of the motor if no servo computes its torque."""
+        """Return the command signals that the motor has without a servo."""
 
     @abc.abstractmethod
     def states(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:
@@ -221,7 +222,7 @@ class Motor(Numbers, abc.ABC):
         return ()
 
     def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
-        """Return the stiffness and the damping of the motor torque at a rotor angle [rad]."""
+        """Return the largest stiffness and damping of the motor torque at a rotor angle [rad]."""
         del angle
         return 0.0, 0.0
 
@@ -230,8 +231,8 @@ class Motor(Numbers, abc.ABC):
 class Rotor(Motor):
     """Rotor without a torque: the armature of a joint, or a motor that is switched off.
 
-    `inertia` [kg m^2] is the inertia about the axis of the rotor. A drive with a rotor has no
-    command.
+    `inertia` [kg m^2] is the inertia about the axis of the rotor. A drive with a `Rotor` as its
+    motor has no command.
     """
 
     inertia: Any = None
@@ -360,10 +361,11 @@ class DCMotor(Motor):
 
         L di/dt = v - R i - k w,    torque = k i
 
-    R [V/A] and L [V s/A] are the resistance and the inductance of the winding. `k` is the torque
-    constant [N m/A] and also the constant of the back EMF [V s/rad]. The voltage v is limited to
-    [-voltage_max, voltage_max]. The command is the current [A] with a `CurrentLoop`, else the
-    voltage [V]. The voltage limit and the back EMF determine the torque-speed envelope.
+    i [A] is the current, v [V] the voltage and w [rad/s] the rotor speed. R [V/A] and L [V s/A] are
+    the resistance and the inductance of the winding. `k` is the torque constant [N m/A] and also
+    the constant of the back EMF [V s/rad]. The voltage v is limited to [-voltage_max, voltage_max].
+    The command is the current [A] with a `CurrentLoop`, else the voltage [V]. The voltage limit and
+    the back EMF determine the torque-speed envelope.
     """
 
     R: Any
@@ -446,8 +448,8 @@ class SynchronousMotor(Motor):
         torque = 3/2 pole_pairs (flux i_q + (L_d - L_q) i_d i_q)
 
     The dq transformation is amplitude-invariant: a dq vector has the length of the phase amplitude.
-    `flux` [V s] is the flux linkage of the magnets. The magnitude of the voltage vector is limited
-    to `voltage_max`.
+    `flux` [V s] is the flux linkage of the magnets, and w [rad/s] the rotor speed. The magnitude of
+    the voltage vector is limited to `voltage_max`.
 
     With a `CurrentLoop`, the command is the current i_q [A], and the reference of i_d is
     `current_d` (negative for field weakening). The loop compensates the back EMF and the coupling
@@ -584,15 +586,19 @@ class AffineMotor(Motor):
 
         da/dt = u - angle - offset              integral of a PID controller, with ki
 
-    With `ki`, the activation does not replace the command: torque = (gain . r) u + ki a + bias . r.
-    `velocity_gain` adds the input `velocity`, a velocity setpoint times this gain, and
-    `has_feedforward` the input `feedforward`, a torque. `activation_limits` bound the state.
+    With `ki`, the torque depends on the command and on the activation:
 
-    The fields `gain` and `bias` are the constant terms, and `gain_position`, `gain_velocity`,
-    `bias_position` and `bias_velocity` the other terms. For a field that is None, the law has no
-    term and no parameter. The gains have no unit, because a robot file does not define the unit of
-    the command. A servo requires the law torque = a, with a gain of 1, no other terms and no
-    integrator.
+        torque = (gain . r) u + ki a + bias . r
+
+    With `velocity_gain`, the motor has the input `velocity`, a velocity setpoint. The torque then
+    has the additional term `velocity_gain` times `velocity`. With `has_feedforward`, the motor has
+    the input `feedforward`, a torque that is added. `activation_limits` bound the state.
+
+    The fields `gain` and `bias` are the constant terms of the vectors gain and bias. The fields
+    `gain_position` and `bias_position` multiply the angle, `gain_velocity` and `bias_velocity` the
+    speed. A field that is None adds no term to the torque and is not a parameter. The gains have no
+    unit, because a robot file does not define the unit of the command. A servo requires the law
+    torque = a, with a gain of 1, no other terms and no integrator.
 
     Raises:
         TypeError: A limit is not a pair of numbers.

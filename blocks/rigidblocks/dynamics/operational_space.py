@@ -1,4 +1,4 @@
-"""Inertia and bias force at handles: articulated bodies, operational space, constrained bodies.
+"""Articulated bodies, operational-space dynamics and bodies with constrained motion.
 
 - A handle is a body of a mechanism on which forces act (RBDA 7.1, 7.2, 7.4, 7.5). The `assemble`
   functions join articulated bodies across a joint. The joint connects the handle of the first
@@ -173,7 +173,8 @@ def assemble_two_handles(first: TwoHandles, second: TwoHandles, T: Array, c: Arr
 
     The joint connects handle 2 of the first body to handle 1 of the second body. The result retains
     handle 1 of the first body and handle 2 of the second body. The bias accelerations must include
-    the active force of the joint. One of the joined handles must be free to move in all directions.
+    the effect of the active force of the joint. At least one of the two connected handles must be
+    free to move in all directions.
 
     Args:
         first: First articulated body.
@@ -201,8 +202,8 @@ def assemble_handles(
     The bodies may have any number of handles. The function connects all joints simultaneously, so
     the joints may close loops. Handles are numbered body after body. Phi is block-diagonal with the
     inverse inertias of the bodies, and b contains their bias accelerations, which must include the
-    active forces of the joints. For each joint, P contains the block T in the rows of the far
-    handle and -T in the rows of the near handle.
+    effect of the active forces of the joints. For each joint, P contains the block T in the rows of
+    the far handle and -T in the rows of the near handle.
 
         lam = Y^-1 (c - P^T b),  Y = P^T Phi P,  Phi' = Phi - Phi P Y^-1 P^T Phi,
         b' = b + Phi P lam
@@ -283,8 +284,8 @@ def operational_inertia(model: Model, q: Array, J: Array) -> Array:
         J: Jacobian (k, nv) of the task.
 
     Raises:
-        ValueError: J is numeric and does not have full row rank, so that only `inverse_inertia`
-            exists.
+        ValueError: J is numeric and does not have full row rank. `inverse_inertia` also supports
+            such a J.
     """
     if J.dtype != object and np.linalg.matrix_rank(J) < len(J):
         raise ValueError(

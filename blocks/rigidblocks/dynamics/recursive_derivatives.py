@@ -1,10 +1,10 @@
 """Recursive derivatives of inverse dynamics and of body Jacobians (Spencer 2004, 4.3 and 4.4.1).
 
-The motion subspace S of each joint must be constant in body coordinates. A change d of the joint
-position then changes the transform X by a cross product with S d (Spencer 2004, Eq A.1, A.2). For a
-motion vector m and a force vector f:
+The motion subspace S of each joint must be constant in body coordinates. The derivative of a
+transform X with respect to the joint position is then a cross product (Spencer 2004, Eq A.1, A.2).
+For small changes dq of the joint position, dm of a motion vector m and df of a force vector f:
 
-    d(X m) = -S d x (X m) + X dm        d(X^T f) = X^T (S d x* f) + X^T df
+    d(X m) = -S dq x (X m) + X dm        d(X^T f) = X^T (S dq x* f) + X^T df
 
 The module differentiates each equation of the recursions. Derivatives with respect to q are
 derivatives with respect to the velocity variables, so q may contain quaternions.
@@ -151,8 +151,8 @@ def jacobian_derivatives(model: Tree, q: Array, qd: Array, qdd: Array) -> Jacobi
         Jdot_i  = X Jdot_p - vJ x X J_p,   vJ = S qd
         Jddot_i = X Jddot_p - 2 vJ x X Jdot_p + vJ x vJ x X J_p - S qdd x X J_p
 
-    The last equation corrects two terms of Spencer 2004: qdd instead of qd, and the third
-    derivative of q instead of qdd. The results are derivatives of the matrix elements, whereas
+    Spencer 2004 prints the last equation with two errors: qdd in place of qd, and the third
+    derivative of q in place of qdd. The results are derivatives of the matrix elements, whereas
     `body_jacobian_rate` returns derivatives of the column vectors.
 
     Args:

@@ -59,7 +59,7 @@ def regressor(model: Tree, q: Array, qd: Array, qdd: Array, gravity: Array | Non
 
 
 class _UnitBody:
-    """Substitute for a body, whose `force` returns the forces for unit inertial parameters."""
+    """Substitute for the inertia of a spatial body in the recursion of `net_forces`."""
 
     def force(self, v: Array, a: Array) -> Array:
         """Return F (6, 10), which maps the parameters phi of a spatial body to the force F phi.
@@ -85,10 +85,13 @@ class _UnitBody:
 
 
 class _UnitPlanarBody:
-    """Substitute for a planar body, whose `force` returns the forces for unit parameters."""
+    """Substitute for the inertia of a planar body in the recursion of `net_forces`."""
 
     def force(self, v: Array, a: Array) -> Array:
-        """Return F (3, 4), which maps the parameters phi of a planar body to the force F phi."""
+        """Return F (3, 4), which maps the parameters phi of a planar body to the force F phi.
+
+        v and a are the planar velocity and acceleration of the body.
+        """
         F = np.zeros((3, 4), np.result_type(v, a))
         F[0, 1:3] = [a[2], -a[1]]  # h x a
         F[0, 3] = a[0]

@@ -183,10 +183,10 @@ class ReflectedRotor(NamedTuple):
 
     The rotor adds ratio^2 inertia to the inertia of the joint.
 
-    `inertia` [kg m^2] is the rotor inertia about its own axis. `ratio` is the rotor speed
-    divided by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and
-    the gyroscopic forces. Along a velocity of a SixDoF joint (`AlongVelocity`), the rotor adds
-    inertia, but gravity does not act on it.
+    `inertia` [kg m^2] is the rotor inertia about its own axis. `ratio` is the rotor speed divided
+    by the joint speed, in rad/m at a prismatic joint. The model neglects the rotor mass and the
+    gyroscopic forces. If `joint` is an `AlongVelocity` of a SixDoF joint, gravity does not act on
+    the added inertia.
     """
 
     joint: str | int | AlongJoint
@@ -227,7 +227,7 @@ class GearRelation(NamedTuple):
         return (self.offset, self.ratio, *self.curve)
 
     def linearize(self, y: Any, yd: Any) -> "GearRelation":
-        """Return the tangent of the gear at y, with the bias f''(y) yd^2."""
+        """Return the tangent of the relation q = f(y) at y, with the bias f''(y) yd^2."""
         if not self.curve:
             return self
         value, slope, bend = 0.0, 0.0, 0.0
@@ -239,8 +239,8 @@ class GearRelation(NamedTuple):
 class Transmissions(NamedTuple):
     """Rotors and gears of a model.
 
-    `rotor_inertia` (nv,) [kg m^2, kg] acts only at the joints. `driven` maps each driven variable
-    to its gear relation. Variables are given by their index in qd.
+    `rotor_inertia` (nv,) [kg m^2, kg] is added to the diagonal of the joint-space inertia matrix.
+    `driven` maps each driven variable to its gear relation. The keys are indices in qd.
     """
 
     rotor_inertia: Array
@@ -265,7 +265,7 @@ class Transmissions(NamedTuple):
 
     @property
     def matrix(self) -> Array:
-        """Matrix G (nv, ny) of qd = G yd, with the independent variables yd in order."""
+        """Matrix G (nv, ny) of qd = G yd; yd are the independent variables in the order of qd."""
         count = len(self.rotor_inertia)
         assert self.is_linear, "linearize nonlinear gears first"
         independent = [k for k in range(count) if k not in self.driven]
@@ -346,7 +346,7 @@ def gear_constraints(
 
 def geared_accelerations(
     model: Tree,
-    parts: Transmissions,
+    transmissions: Transmissions,
     q: Array,
     qd: Array,
     qdd: Array,
@@ -365,7 +365,7 @@ def geared_accelerations(
 
     Args:
         model: Model without loops.
-        parts: Gears and rotors of the model.
+        transmissions: Gears and rotors of the model.
         q: Positions (nq,).
         qd: Velocities (nv,).
         qdd: Accelerations (nv,), used at the prescribed variables.
@@ -378,16 +378,16 @@ def geared_accelerations(
         The accelerations (nv,) and the forces (nv,). The forces are zero at variables that are not
         prescribed.
     """
-    parts = parts.linearize(model, q, qd)
-    G = parts.matrix
-    independent = [k for k in range(model.nv) if k not in parts.driven]
+    transmissions = transmissions.linearize(model, q, qd)
+    G = transmissions.matrix
+    independent = [k for k in range(model.nv) if k not in transmissions.driven]
     free = [j for j, k in enumerate(independent) if k not in prescribed]
     ydd2 = np.array([qdd[k] if k in prescribed else 0.0 for k in independent])
     known = G @ ydd2
-    if parts.bias is not None:
-        known = known + parts.bias
-    H = crba(model, q) + np.diag(parts.rotor_inertia)
-    bias = rnea(model, q, qd, known, f_ext, gravity) + parts.rotor_inertia * known
+    if transmissions.bias is not None:
+        known = known + transmissions.bias
+    H = crba(model, q) + np.diag(transmissions.rotor_inertia)
+    bias = rnea(model, q, qd, known, f_ext, gravity) + transmissions.rotor_inertia * known
     H1, u1 = projected_dynamics(H, tau - bias, G[:, free])
     found = G[:, free] @ positive_solution(H1, u1)
     left = G.T @ (bias + H @ found - tau)
@@ -418,7 +418,10 @@ def _relation_to_independent(
 
 
 def _compose(outer: GearRelation, inner: GearRelation) -> GearRelation:
-    """Return the relation of a chain of two gears; `inner` drives the source of `outer`."""
+    """Return the relation of two gears in series.
+
+    The variable that `inner` drives is the driving variable of `outer`.
+    """
     if not outer.curve and not inner.curve:
         offset = outer.ratio * inner.offset + outer.offset
         return GearRelation(inner.driving, outer.ratio * inner.ratio, offset)

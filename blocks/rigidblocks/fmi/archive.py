@@ -137,7 +137,7 @@ def license_text(headers: Mapping[str, str]) -> str:
 
 
 def own_license() -> str:
-    """Return the license text of rigidblocks, including the C code of rigidblocks."""
+    """Return the license of rigidblocks, which also applies to its C code."""
     return files("rigidblocks").joinpath("c/license.txt").read_text()
 
 

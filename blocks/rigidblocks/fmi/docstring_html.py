@@ -11,8 +11,9 @@ Formulas are the indented lines of a docstring. Their notation is also readable 
 - `[a, b; c, d]` and `[[a, b], [c, d]]` are matrices, `x[k]` is a sample of x,
 - two spaces separate formulas from text on the same line.
 
-Single letters and names of Greek letters are displayed as symbols, longer names unchanged. The name
-of a port, a parameter or a function is a variable; any other name is a word.
+Single letters and names of Greek letters are displayed as symbols, longer names unchanged. A longer
+name is displayed as a variable if it is the name of a port, a parameter or a function. All other
+names are displayed as words.
 """
 
 import re
@@ -79,7 +80,8 @@ class _Piece:
     """Element of a formula row as MathML.
 
     `kind` is factor, word, product or operator, or the type of a bracket: "(" for a group, "[" for
-    a matrix, "|" for an absolute value. `inner` contains the rows of cells of a bracket.
+    a matrix, "|" for an absolute value. `inner` contains the MathML of each cell of a bracket, row
+    by row.
     """
 
     html: str
@@ -319,7 +321,8 @@ def _fence(opening: str, closing: str, inner: tuple[tuple[str, ...], ...]) -> st
 def _name_piece(name: str, names: Collection[str], called: bool) -> _Piece:
     """Convert a name to the MathML of a function, symbol, variable or word.
 
-    `names` contains port and parameter names. `called` is True if an argument or exponent follows.
+    `names` contains port and parameter names. `called` is True if an argument or an exponent
+    follows the name, as in sin(x) or sin^2(x).
     """
     plain = name.strip("`")
     if called and plain in _FUNCTIONS:

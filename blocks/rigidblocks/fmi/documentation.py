@@ -1,6 +1,7 @@
 """Documentation files of an FMU: an HTML page about the block, and a reference run.
 
-The reference run has charts and the files of the layered standard FMI-LS-REF.
+The documentation of the reference run consists of charts and the files of the layered standard
+FMI-LS-REF.
 """
 
 import inspect
@@ -115,7 +116,10 @@ class ReferenceRun:
 
     @property
     def rows(self) -> Array:
-        """Memory vectors at t = 0, dt, 2 dt, ..., one per row, with inputs of the next step."""
+        """Memory vectors at t = 0, dt, 2 dt, ..., one per row.
+
+        Each vector contains the inputs of the step that begins at its time.
+        """
         return self._run[1]
 
     @cached_property
@@ -600,11 +604,11 @@ def _integration_text(run: ReferenceRun) -> str:
     )
 
 
-def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) -> float:
+def most_operations(evaluator: TracedEvaluator, method: Adaptive, trial_steps: int) -> float:
     """Return an upper bound of the operation count of a communication step.
 
-    It includes at most `bound` trial steps, a final step without error control, the update of the
-    sampled states, and the computation of the outputs.
+    The count includes `trial_steps` trial steps, a final step without error control, the update of
+    the sampled states, and the computation of the outputs.
     """
 
     def operations(name: str) -> int:
@@ -613,11 +617,11 @@ def most_operations(evaluator: TracedEvaluator, method: Adaptive, bound: int) ->
     moved = operations("project") if evaluator.has_projection else 0
     seen = 4 * operations("switching_functions") if evaluator.switching_count else 0
     ends = operations("output") + operations("update") + operations("derivative")
-    most = max(_operations_of_tries(evaluator, method), default=0.0)
-    return (bound + 1) * (most + moved + seen) + ends
+    most = max(_trial_step_operations(evaluator, method), default=0.0)
+    return (trial_steps + 1) * (most + moved + seen) + ends
 
 
-def _operations_of_tries(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
+def _trial_step_operations(evaluator: TracedEvaluator, method: Adaptive) -> Iterator[float]:
     """Yield the operation count of a trial step for each step type of `method`.
 
     The step types are explicit, linearly implicit and collocation.

@@ -62,7 +62,7 @@ class ExportOptions(IntegrationOptions, total=False):
         binary: Names of the inputs, outputs and parameters that become binary variables of an
             FMI 3.0 FMU. A binary variable contains the elements of a port as little-endian doubles.
         resizable: True for FMI 3.0 arrays with a resizable last dimension. A structural parameter
-            sets the size of this dimension, at most the size in the block.
+            sets the size of this dimension. The size in the block is the upper limit.
     """
 
     bundle: bool
@@ -118,8 +118,8 @@ def export_fmu(
         target: "native" for binaries that do not need Python. "source" for C code, with binaries
             only for the given `platforms`. "python" for importers that are Python programs.
         fmi: FMI version, 2 or 3.
-        platforms: "all", or platform names as in FMI 3.0 (x86_64-linux), built with ziglang; by
-            default only this machine.
+        platforms: "all", or platform names as in FMI 3.0, such as x86_64-linux. ziglang builds the
+            binaries for these platforms. Default: only the platform of this machine.
         tunable: Names of the tunable parameters of the FMU; by default all. The other parameters
             are constants.
         name: Model identifier. Default: the class name of the script or block; for a system, the
@@ -205,22 +205,23 @@ def _identifier_of(path: str | Path) -> str:
 def _python_fmu(
     source: Block | System | str | Path,
     path: str | Path,
-    steps: tuple[float | None, str | None],
-    changes: dict[str, Any],
-    packaging: dict[str, Any],
+    stepping: tuple[float | None, str | None],
+    script_options: dict[str, Any],
+    archive_options: dict[str, Any],
 ) -> Path:
     """Build the Python FMU of a script, a block or a system; return the path of the FMU.
 
-    A generated script loads the pickled block or system. `steps` contains the communication step
-    [s] and the stepping order of a system. `changes` and `packaging` are the options of the
-    integration and of the archive.
+    For a block or a system, a generated script loads the pickled object. `stepping` contains the
+    communication step [s] and the stepping order of a system. `script_options` contains the
+    integration options, the model identifier and the tunable parameters. `archive_options`
+    contains the options of `python_fmu`.
     """
     if isinstance(source, str | Path):
-        _refuse(changes, "a script defines its FMU: it does not support")
-        return python_fmu(source, path, **packaging)
+        _refuse(script_options, "a script defines its FMU: it does not support")
+        return python_fmu(source, path, **archive_options)
     with tempfile.TemporaryDirectory() as folder:
-        script = _object_script(_block_of(source, *steps), Path(folder), changes)
-        return python_fmu(script, path, **packaging)
+        script = _object_script(_block_of(source, *stepping), Path(folder), script_options)
+        return python_fmu(script, path, **archive_options)
 
 
 def _add_page_of(

@@ -1,4 +1,4 @@
-"""Loop assembly from an initial guess, velocities that keep loops closed, and the cut tree.
+"""Assembly of loops, velocities that keep loops closed, and the cut tree.
 
 In the cut tree, each loop joint is a tree joint that carries a virtual body (Spencer 2004, A.3.2).
 The loops are closed if the frame of each virtual body coincides with F_s, the frame on the
@@ -33,8 +33,8 @@ from rigidblocks.spatial.spatial import Array
 def cut_tree(model: Tree) -> Tree:
     """Return the cut tree, in which the loop joints follow the tree joints.
 
-    Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies have no effect,
-    but must not be zero, because each joint must move an inertia.
+    Body nb + l is the virtual body of loop joint l. The inertias of virtual bodies do not affect
+    the results. They are not zero, because a model must not contain a joint that moves no inertia.
     """
     model.check_no_strings("a tree with cut joints")
     n = len(model.loops)
@@ -69,11 +69,11 @@ def cut_state(model: Tree, q: Array, qd: Array) -> tuple[Array, Array]:
     return np.concatenate([q, *positions]), np.concatenate([qd, *velocities])
 
 
-def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
+def loop_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
     """Return the transforms from base coordinates to the two frames of each loop joint.
 
     The frames are F_s and the frame of the virtual body. q is the configuration of the cut tree
-    `tree`. The two frames coincide if the loop is closed.
+    `tree`. If a loop is closed, its two frames coincide.
     """
     X0 = base_transforms(
         tree, [joint_kinematics(tree, i, q, np.zeros(tree.nv))[0] for i in range(tree.nb)]
@@ -82,10 +82,11 @@ def facing_frames(model: Tree, tree: Tree, q: Array) -> list[tuple[Any, Any]]:
     return [(loop.Xs @ X0[loop.successor], X0[model.nb + l]) for l, loop in enumerate(model.loops)]
 
 
-def facing_jacobians(model: Tree, tree: Tree, q: Array) -> list[tuple[Array, Array]]:
-    """Return the Jacobians (6, n) of the two frames of each loop joint (`facing_frames`).
+def loop_frame_jacobians(model: Tree, tree: Tree, q: Array) -> list[tuple[Array, Array]]:
+    """Return the Jacobians (6, n) of the two frames of each loop joint (`loop_frames`).
 
-    Each Jacobian is in the coordinates of its frame and refers to the n variables of the cut tree.
+    Each Jacobian is in the coordinates of its frame. Its n columns correspond to the velocity
+    variables of the cut tree.
     """
     base = np.zeros((len(model.algebra.zero()), tree.nv))
     return [
@@ -163,7 +164,7 @@ def closure_errors(model: Tree, q: Array) -> dict[str, tuple[float, float]]:
     error of half a turn, the angle is pi, but delta is 0.
     """
     tree = cut_tree(model)
-    frames = facing_frames(model, tree, cut_state(model, q, np.zeros(model.nv))[0])
+    frames = loop_frames(model, tree, cut_state(model, q, np.zeros(model.nv))[0])
     errors = {}
     for name, (X, Y) in zip(model.loop_names, frames, strict=True):
         # rounding can cause a sine above 1
@@ -216,14 +217,15 @@ def _rows(model: Tree) -> Iterable[tuple[str, slice]]:
 
 
 def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations: int) -> Array:
-    """Return the configuration of the cut tree that minimizes the closure error (`_misfit`).
+    """Return the configuration of the cut tree that minimizes the norm of `_misfit`.
 
-    Only the velocity variables `free` change.
+    q is the initial configuration. The iteration changes only the variables whose indices in the
+    velocities are in `free`.
     """
     misfit, damping = _misfit(model, tree, q), 1e-3
     for _ in range(iterations):
         cost, step = misfit @ misfit, np.zeros(tree.nv)
-        step[free] = _damped_step(_misfit_rates(model, tree, q)[:, free], misfit, damping * cost)
+        step[free] = _damped_step(_misfit_jacobian(model, tree, q)[:, free], misfit, damping * cost)
         there = integrate(tree, q, step)
         misfit_there = _misfit(model, tree, there)
         if misfit_there @ misfit_there < cost:
@@ -236,7 +238,7 @@ def _minimize_misfit(model: Tree, tree: Tree, q: Array, free: Array, iterations:
 
 
 def _damped_step(J: Array, misfit: Array, squared_damping: Any) -> Array:
-    """Return the damped least-squares step for the closure error, with limited length.
+    """Return the damped least-squares step for the vector `misfit`, with limited length.
 
     The step minimizes |misfit + J step|^2 + squared_damping |step|^2. The function then scales the
     step so that no element exceeds `LONGEST_STEP`.
@@ -249,31 +251,32 @@ def _damped_step(J: Array, misfit: Array, squared_damping: Any) -> Array:
 
 
 def _misfit(model: Tree, tree: Tree, q: Array) -> Array:
-    """Return the closure error of all loop joints as a vector.
+    """Return the differences between the two frames of all loop joints as a vector.
 
-    The elements are the differences of the rotations E and of the positions r of the two frames
-    of each loop joint (`facing_frames`).
+    For each loop joint, the vector contains the difference of the rotation matrices E and the
+    difference of the positions r of the two frames (`loop_frames`).
     """
     return np.concatenate(
-        [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in facing_frames(model, tree, q)]
+        [np.concatenate([(X.E - Y.E).ravel(), X.r - Y.r]) for X, Y in loop_frames(model, tree, q)]
     )
 
 
-def _misfit_rates(model: Tree, tree: Tree, q: Array) -> Array:
+def _misfit_jacobian(model: Tree, tree: Tree, q: Array) -> Array:
     """Return the Jacobian of `_misfit` with respect to the velocity variables of the cut tree."""
-    frames, jacobians = facing_frames(model, tree, q), facing_jacobians(model, tree, q)
+    frames, jacobians = loop_frames(model, tree, q), loop_frame_jacobians(model, tree, q)
     return np.vstack(
         [
-            _element_rates(X, J) - _element_rates(Y, H)
+            _frame_element_jacobian(X, J) - _frame_element_jacobian(Y, H)
             for (X, Y), (J, H) in zip(frames, jacobians, strict=True)
         ]
     )
 
 
-def _element_rates(X: Any, J: Array) -> Array:
-    """Return the derivatives of the rotation E and of the position r of a transform X.
+def _frame_element_jacobian(X: Any, J: Array) -> Array:
+    """Return the derivatives of E and r of a transform X with respect to the velocity variables.
 
-    J is the Jacobian of the frame in frame coordinates.
+    X = (E, r) is the transform from base coordinates to a frame. J is the Jacobian of this frame
+    in frame coordinates. The rows are the derivatives of the elements of E, then of r.
     """
     n = len(X.r)
     turns = np.array([[[0, 1], [-1, 0]]] if n == 2 else _MINUS_SKEW)

@@ -2,6 +2,9 @@
 
     H qdd = f + K^T lam,   K qdd = k        with f = tau - C
 
+H is the joint-space inertia matrix, C the bias force and tau the joint force. K qdd = k are the
+loop constraints, and lam are their multipliers.
+
 Each solver is a function (H, f, K, k, parent, blocks). It returns qdd (nv,) and lam (nc,). `parent`
 is the expanded parent array of the tree (`expanded_parent`), and `blocks` are the constraint rows
 of each loop. Without these arguments, a solver does not exploit zeros. `closed_loop_dynamics` uses
@@ -51,13 +54,15 @@ TOLERANCE = 1e-9  # relative to the largest column; above the rounding error of 
 
 @dataclass(frozen=True, eq=False)
 class Front:
-    """Front: the elimination step of one loop in `eliminate_constraints`.
+    """Elimination step of one loop in `eliminate_constraints`.
 
-    Y (n, nc) is the constraint matrix in coordinates with unit inertia. It has one column per
-    constraint and one row per coordinate. A loop uses a row if its constraints are nonzero there.
+    Y (n, nc) is the constraint matrix in n coordinates with unit inertia. It has one row per
+    coordinate and one column per constraint. A loop uses a row of Y if one or more of its columns
+    are nonzero in this row.
 
-    A front has its own coordinates: the remaining coordinates of the fronts `sources`, then the
-    `fresh` rows of Y. M contains the constraints of the loop in these coordinates, as columns.
+    The step has its own coordinates: the remaining coordinates of the fronts `sources`, then the
+    coordinates of the rows `fresh`. The columns of M are the constraints of the loop in these
+    coordinates.
 
     Attributes:
         block: Indices of the constraints of the loop.
@@ -92,7 +97,8 @@ class Front:
 
         Q is the orthonormal basis of the column space of the constraints. `amplitude` (nc,)
         contains the rounding errors of the constraints. s is the pivot norm of the direction (an
-        element of `sizes`), and s_1 is the norm of the largest constraint.
+        element of `sizes`), and s_1 is the norm of the largest constraint. `order` is 2 for
+        accelerations and 1 for velocities (`RoundingBound`).
         """
         some = [less(0.0, size) for size in self.sizes]
         inverse = np.array(
@@ -108,11 +114,12 @@ class Front:
 
 @dataclass(frozen=True, eq=False)
 class RoundingBound:
-    """Right-hand side k of the constraints, with the rounding errors of k and of K qd.
+    """Right-hand side k of the constraints, and rounding errors of k and of K qd.
 
-    All fields are (nc,). The rounding errors refer to the largest constraint, which has the norm
-    s_1. For a linear combination of constraints with the norm s, the error of k is larger by the
-    factor (s_1/s)^2, and the velocity error by the factor s_1/s.
+    K qd are the velocity errors. All fields are (nc,). `k_rounding` and `velocity_rounding` are the
+    rounding errors for the largest constraint, which has the norm s_1. Consider a linear
+    combination of constraints with the norm s. Its error of k is larger by the factor (s_1/s)^2,
+    and its velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
     by the machine precision divided by s. The value of k determines whether the mechanism passes
@@ -222,7 +229,7 @@ def _elimination_order(
 def solve_elimination(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None = None
 ) -> tuple[Array, Array]:
-    """Return the vector w nearest to z that satisfies Y^T w = k, and the multipliers lambda.
+    """Return the solution w of Y^T w = k that is nearest to z, and the multipliers lambda.
 
     Args:
         factors: Factors of Y (n, nc).
@@ -234,7 +241,7 @@ def solve_elimination(
     Returns:
         w (n,) and lambda (nc,) with w = z + Y lambda. Multipliers of dropped constraints are 0.
     """
-    fixed, free = _fixed_and_free(factors, k, z, rounding_bound)
+    fixed, free = _outward_pass(factors, k, z, rounding_bound)
     w: Array = np.array(z, dtype=_dtype(*fixed, *free))
     places: list[Array] = []
     settled: dict[int, Array] = {}  # for each front: coordinates along P, from later loops
@@ -253,12 +260,13 @@ def solve_elimination(
     return w, _multipliers(factors, places, free)
 
 
-def _fixed_and_free(
+def _outward_pass(
     factors: Elimination, k: Array, z: Array, rounding_bound: RoundingBound | None
 ) -> tuple[list[Array], list[Array]]:
-    """Return for each front the component of w that the front determines, and the vector z.
+    """Return the component of w that each front determines, and the components of z.
 
-    w and z are the vectors of `solve_elimination`, in the coordinates of the front (`Front`).
+    w and z are the vectors of `solve_elimination`. Both results are in the coordinates of the
+    fronts (`Front`).
     """
     z = np.asarray(z)
     offset: dict[int, Any] = {}  # for each row of Y: component that earlier loops determine
@@ -304,14 +312,14 @@ def _add_determined_component(front: Front, fixed: Array, offset: dict[int, Any]
         offset[row] = offset.get(row, 0.0) + c @ fixed
 
 
-def _multipliers(factors: Elimination, solution: list[Array], free: list[Array]) -> Array:
+def _multipliers(factors: Elimination, w: list[Array], z: list[Array]) -> Array:
     """Return the multipliers (nc,) of the constraints, computed from the last front to the first.
 
-    `solution` contains the vector w and `free` the vector z, in the coordinates of each front.
+    w and z contain the vectors of `solve_elimination` in the coordinates of each front.
     """
-    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*solution))
+    lam: Array = np.zeros(factors.shape[1], dtype=_dtype(*w))
     later: dict[int, Any] = {}
-    for front, s, s0 in reversed(list(zip(factors.fronts, solution, free, strict=True))):
+    for front, s, s0 in reversed(list(zip(factors.fronts, w, z, strict=True))):
         moved = (
             s
             - s0
@@ -506,9 +514,10 @@ def null_space_method(
         qdd = G ydd + g,   G^T H G ydd = G^T (f - H g)
 
     qdd = G ydd + g is the general solution of K qdd = k. Complete pivoting of K selects the
-    independent variables and sets lam of dependent constraints to 0 (RBDA 8.8). `independent` lists
-    the indices of prescribed independent variables, which the function does not check. The other
-    arguments are as in `elimination`. The function does not use `parent` and `blocks`.
+    independent variables and sets lam of dependent constraints to 0 (RBDA 8.8). `independent`
+    contains the indices of variables that must be independent. The function does not check whether
+    the constraints permit this choice. The other arguments are as in `elimination`. The function
+    does not use `parent` and `blocks`.
     """
     del parent, blocks
     K_x = reduction(K, k, independent)
@@ -524,9 +533,9 @@ def loop_function(
 ) -> ConstrainedMotion:
     """Solve the equation of motion in the variables y of a function q = gamma(y) (RBDA 8.11).
 
-    `closure` is the result of `loop_closure` for q = gamma(y). Positions q = gamma(y) have no
-    closure error, so the argument k has no effect. K affects only lam, which is the minimum-norm
-    solution.
+    `closure` is the result of `loop_closure` for q = gamma(y). It defines qdd = G ydd + g for all
+    motions that keep the loops closed, so the argument k has no effect. K affects only lam, which
+    is the minimum-norm solution.
     """
     del k
     G, g = closure.G, closure.g
@@ -587,5 +596,8 @@ def solver(method: str) -> Solver:
 
 
 def _chain(n: int) -> tuple[int, ...]:
-    """Return the parent array of a chain of n variables, for an inertia matrix without zeros."""
+    """Return the parent array of a chain of n variables.
+
+    The inertia matrix of a chain can have nonzero values in all elements.
+    """
     return tuple(range(-1, n - 1))

@@ -1,4 +1,4 @@
-"""Constraints of loop joints and cables on the tree joints (RBDA 8.2, 3.4, 8.11).
+"""Constraints that loop joints and cables impose on the tree (RBDA 8.2, 3.4, 8.11).
 
 `loop_constraints` returns K and k of the constraints K qdd = k, and their position errors. A cable
 (`StringConstraint`) has a given length and passes through points of any number of bodies (RBDA
@@ -43,8 +43,9 @@ class StringRow(NamedTuple):
 class _Point(NamedTuple):
     """Attachment point of a cable on a body.
 
-    X is the transform from body coordinates to a frame at the point, parallel to the base frame. p
-    [m], v and a are the position, velocity and velocity-product acceleration of the point.
+    The point has a frame parallel to the base frame. X is the transform from body coordinates to
+    this frame. p [m] is the position of the point in base coordinates. v and a are the velocity and
+    the classical acceleration of the point, as motion vectors in coordinates of this frame.
     """
 
     body: int
@@ -82,7 +83,7 @@ def string_row(model: Tree, string: StringConstraint, motion: Any) -> StringRow:
     return StringRow(_joint_forces(model, motion, forces), k, delta, rate)
 
 
-def string_places(model: Tree, string: StringConstraint) -> set[int]:
+def string_joints(model: Tree, string: StringConstraint) -> set[int]:
     """Return the indices of all joints that move an attachment point of a cable."""
     joints: set[int] = set()
     for body, _ in string.points:
@@ -93,7 +94,7 @@ def string_places(model: Tree, string: StringConstraint) -> set[int]:
 
 
 def _point(model: Tree, motion: Any, X0: list[Any], body: int, position: Array) -> _Point:
-    """Return the position, velocity and classical acceleration of a point on a body.
+    """Return the point of a body with its position, velocity and classical acceleration.
 
     X0 contains the transforms from base to body coordinates. `position` is in body coordinates.
     """
@@ -136,9 +137,10 @@ class LoopConstraints(NamedTuple):
 
 
 class TreeMotion(NamedTuple):
-    """Motion of all bodies: Xup, motion subspaces S, velocities v, velocity-product terms a.
+    """Motion of all bodies, in body coordinates.
 
-    Xup are the transforms from the parents to the bodies. The lists are indexed by body.
+    Xup are the transforms from the parents to the bodies, and S the motion subspaces. v are the
+    velocities, and a the velocity-product accelerations. The lists are indexed by body.
     """
 
     Xup: list[Any]
@@ -367,8 +369,8 @@ class ClosureMotion(NamedTuple):
     Attributes:
         q: Configuration (nq,).
         qd: Velocities (nv,).
-        G: Matrix (nv, n - r) from yd to qd.
-        g: Acceleration (nv,) at ydd = 0.
+        G: Matrix (nv, p) from yd to qd, for p independent variables y.
+        g: Accelerations (nv,) at ydd = 0.
     """
 
     q: Array
@@ -382,8 +384,8 @@ def loop_closure(model: Tree, gamma: Gamma, y: Array, yd: Array) -> ClosureMotio
 
     The model may have any joint types, and y and yd are floats or traced scalars. The results refer
     to the velocity variables qd, which need not be the derivatives of q. The function
-    differentiates phi, the displacement from q to gamma(y) in velocity variables. At phi = 0, qd =
-    dphi/dt and qdd = d^2 phi/dt^2.
+    differentiates phi (nv,), the displacement from q = gamma(y) to gamma at a nearby y. At phi = 0,
+    qd = dphi/dt and qdd = d^2 phi/dt^2.
 
     Args:
         model: Model with loops.

@@ -20,7 +20,7 @@ from rigidblocks.dynamics.loops.constraints import (
     loop_constraints,
     nearest_common_ancestor,
     position_constraints,
-    string_places,
+    string_joints,
 )
 from rigidblocks.robot.configuration import integrate_unchecked
 from rigidblocks.robot.tree import Tree
@@ -92,8 +92,10 @@ class SingularPassage(NamedTuple):
     Attributes:
         t: Time [s].
         ratio: Smallest recorded ratio sigma_r/sigma_1 near the configuration. sigma are the
-            singular values of the constraint matrix K, and r is the generic rank of K.
-        crossed: True if sigma_r changes its sign at the singular configuration.
+            singular values of the constraint matrix K, and r is the generic rank of K: the largest
+            rank in the recording.
+        crossed: True if the motion passes through the singular configuration (`singular_passages`).
+            False if the motion only approaches it.
         indicator: Singularity indicator as in `LoopDiagnostics`; NaN if the velocities are unknown.
     """
 
@@ -240,9 +242,10 @@ def near_singular_intervals(
     """Yield time [s] and condition number of the worst sample of each near-singular interval.
 
     A sample is nearly singular if the condition number is above 30 times the median of all samples.
-    Each interval of nearly singular samples yields the sample with the largest condition number.
-    The condition number is infinite if constraints are dependent. `singular_passages` shows whether
-    the motion passes through a singular configuration or only approaches it.
+    A sample with a rank below the largest rank counts as a sample with an infinite condition
+    number. Each interval of nearly singular samples yields the sample with the largest condition
+    number. `singular_passages` shows whether the motion passes through a singular configuration or
+    only approaches it.
 
     Args:
         t: Times (n,) [s].
@@ -277,18 +280,19 @@ def singular_passages(
 ) -> tuple[SingularPassage, ...]:
     """Return the singular configurations of a recorded motion in the order of time.
 
-    At a singular configuration the rank of K is smaller than its generic rank. The function detects
-    two cases:
+    At a singular configuration, the rank of the constraint matrix K is below its generic rank r.
+    Therefore the singular value sigma_r of K is zero there. The function detects two cases:
 
-    - The smallest generic singular value of K changes its sign between two samples. The combined
-      orientation of the bases of the row space and the column space of K then changes.
-    - The ratio of this singular value to the largest one is below `threshold` for some samples.
+    - The motion passes through a singular configuration between two samples. The determinants of
+      U1^T U2 and V1^T V2 then have opposite signs. U and V are bases of the column space and of the
+      row space of K at the two samples.
+    - The ratio sigma_r/sigma_1 is below `threshold` for some samples, without such a passage.
 
     Args:
         model: Model with loops.
         times: Times of the samples [s].
-        q: Configurations (samples, nq). The bases must rotate by less than 60 degrees between two
-            samples.
+        q: Configurations (samples, nq). Between two samples, the bases of the row space and of the
+            column space of K must rotate by less than 60 degrees.
         qd: Velocities (samples, nv), which only the indicator requires.
         threshold: Upper limit of the ratio at a singular configuration.
 
@@ -319,9 +323,10 @@ def _samples(model: Tree, times: Sequence[float], q: Array, qd: Array | None) ->
 
 
 def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | None) -> _Sample:
-    """Return the singular values and vectors at the time t [s] from the factors of K.
+    """Return the sample at the time t [s] from `factors`, the singular value decomposition of K.
 
-    K qdd = k are the loop constraints, and r is the rank of K. If k is None, the indicator is NaN.
+    K qdd = k are the loop constraints, and r is the generic rank of K. If k is None, the indicator
+    is NaN.
     """
     U, s, Vt = factors
     sigma, indicator = float(s[r - 1]), np.nan if k is None else float(abs(U[:, r - 1] @ k))
@@ -329,10 +334,11 @@ def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | No
 
 
 def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
-    """Yield the singular configurations at which sigma_r changes its sign between two samples.
+    """Yield the singular configurations through which the motion passes between two samples.
 
-    At such a configuration, the combined orientation of the bases U and V changes. The function
-    skips samples at which sigma_r is nearly zero, because its singular vectors are not unique.
+    The determinants of U1^T U2 and V1^T V2 of the two samples then have opposite signs. The
+    function skips samples at which sigma_r is nearly zero, because its singular vectors are not
+    unique.
     """
     definite = [sample for sample in samples if sample.ratio > 1e-7]
     for one, two in pairwise(definite):
@@ -347,9 +353,9 @@ def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
 
 
 def _minima(samples: list[_Sample], threshold: float) -> Iterator[SingularPassage]:
-    """Yield the most singular sample of each interval with ratios `ratio` below `threshold`.
+    """Yield the sample with the smallest `ratio` in each interval of ratios below `threshold`.
 
-    The function skips intervals in which sigma_r changes its sign.
+    The function skips intervals in which the motion passes through a singular configuration.
     """
     crossed = [passage.t for passage in _crossings(samples)]
     for below, run in groupby(
@@ -377,18 +383,19 @@ class Cluster(NamedTuple):
 
 
 def path_signs(model: Tree) -> Array:
-    """Return the path signs epsilon (n, nb), with one row for each loop and cable (RBDA Eq 8.20).
+    """Return the path signs epsilon of the joints in each loop and cable (RBDA Eq 8.20).
 
-    The block of the constraint matrix for loop l and joint j is K_lj = epsilon_lj T_l^T S_j, in
-    common coordinates. T_l is a basis of the constraint forces of the loop joint, and S_j the
-    motion subspace of joint j. The path of a loop starts at the nearest common ancestor of
-    predecessor and successor. The sign is 1 for joints on the path to the successor, -1 for joints
-    on the path to the predecessor, and 0 for other joints. For a cable, the sign is 1 for all
-    joints that move a point of the cable.
+    epsilon has one row per loop, then one row per cable, and nb columns. The block of the
+    constraint matrix for loop l and joint j is K_lj = epsilon_lj T_l^T S_j, in common coordinates.
+    T_l is a basis of the constraint forces of the loop joint, and S_j the motion subspace of joint
+    j. The path of a loop starts at the nearest common ancestor of predecessor and successor. The
+    sign is 1 for joints on the path to the successor, -1 for joints on the path to the predecessor,
+    and 0 for other joints. For a cable, the sign is 1 for all joints that move a point of the
+    cable.
     """
     epsilon = np.zeros((len(model.loop_names), model.nb), dtype=int)
     for k, string in enumerate(model.strings, len(model.loops)):
-        epsilon[k, list(string_places(model, string))] = 1
+        epsilon[k, list(string_joints(model, string))] = 1
     for l, loop in enumerate(model.loops):
         root = nearest_common_ancestor(model, loop.predecessor, loop.successor)
         for i, sign in ((loop.successor, 1), (loop.predecessor, -1)):
@@ -457,7 +464,7 @@ def null_space_by_clusters(model: Tree, K: Array, k: Array) -> NullSpace:
 
 
 def _indices_in(slices: tuple[slice, ...], numbers: tuple[int, ...]) -> Array:
-    """Concatenate the indices in the slices that `numbers` selects."""
+    """Return the indices in the slices `slices[k]` for all k in `numbers`."""
     return np.concatenate([np.arange(slices[k].start, slices[k].stop) for k in numbers])
 
 
@@ -531,7 +538,7 @@ def _joints_around(model: Tree, l: int) -> list[int]:
 
 
 def _loop_opening(model: Tree, q: Array, offset: Array, rows: slice, columns: list[int]) -> float:
-    """Return the smallest closure error of a loop near q, displaced by `offset` (nv,).
+    """Return the smallest closure error of a loop after a displacement `offset` (nv,) from q.
 
     `rows` are the constraints of the loop. The function minimizes their error by Newton steps in
     the velocity variables `columns`. The steps are perpendicular to `offset`.

@@ -9,8 +9,8 @@ the condition number of [D1 R; K].
 Loops stay closed up to rounding and need no stabilization. The functions support floats only,
 except `dependent_motion`, which also supports traced scalars.
 
-Names follow Spencer 2004, with one exception: G and K of Spencer are K and G in this module, as in
-RBDA. For singular configurations, use `closed_loop_dynamics`.
+Names follow Spencer 2004, except G and K, which follow RBDA: Spencer writes G for the constraint
+matrix K, and K for the matrix G. For singular configurations, use `closed_loop_dynamics`.
 """
 
 from collections.abc import Iterable
@@ -52,7 +52,7 @@ class Coordinates(Protocol):
         """Return the residual R (p,) of the coordinate equations at q and y."""
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return the Jacobian dR/dq (p, nv) of R in tangent coordinates of q."""
+        """Return the Jacobian (p, nv) of R with respect to the velocity variables."""
 
     def D2(self, q: Array, y: Array) -> Array:
         """Return the derivative dR/dy (p, p), a nonsingular matrix."""
@@ -81,7 +81,7 @@ class LinearCoordinates:
         return self.coordinates_at(q) - y
 
     def D1(self, q: Array, y: Array) -> Array:
-        """Return the Jacobian dR/dq (p, nv) of the residual in tangent coordinates of q.
+        """Return the Jacobian (p, nv) of the residual with respect to the velocity variables.
 
         The Jacobian does not depend on the coordinates y.
         """
@@ -146,7 +146,7 @@ class Tangent(NamedTuple):
 
 
 def joint_coordinates(model: Tree, q: ArrayLike, joints: Iterable[str | int]) -> LinearCoordinates:
-    """Return the coordinates y = positions of selected joints, relative to q.
+    """Return coordinates y that are the positions of selected joints relative to q.
 
     Args:
         model: Model with loops.
@@ -336,7 +336,7 @@ def _check_mobility(model: Tree, K: Array, count: int, kind: str) -> None:
 
 
 def _checked_linear(model: Tree, matrix: Array, q: Array) -> LinearCoordinates:
-    """Return the linear coordinates with the matrix `matrix` and the origin q, after checks.
+    """Check the linear coordinates with the matrix `matrix` (p, nv) and the origin q; return them.
 
     Raises:
         ValueError: The number of coordinates is not the mobility, or the coordinates are dependent

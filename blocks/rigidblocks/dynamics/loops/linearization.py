@@ -141,7 +141,7 @@ def loop_linearization(
     residual = np.concatenate([R @ qd_all, R @ qdd_all])
 
     forces = rnea_derivatives(model, q, qd, qdd_all[:n], gravity)
-    A, B = _projection(H, parameters, forces, tau)
+    A, B = _state_matrices(H, parameters, forces, tau)
     return LoopLinearization(A, B, residual, parameters.G[:n], names)
 
 
@@ -158,7 +158,7 @@ def _linearize_any_joints(
     return LoopLinearization(*tangent_linearization(model, q, qd, tau, R, gravity), names)
 
 
-def _projection(
+def _state_matrices(
     H: Array, parameters: Parametrization, forces: InverseDerivatives, tau: Array
 ) -> tuple[Array, Array]:
     """Return the state matrix A (2p, 2p) and input matrix B (2p, nv) of the linear system in y.
@@ -443,8 +443,8 @@ def _constraint_rates(model: Tree, point: _Point, dq: Array) -> Array:
 def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> tuple[Array, Array]:
     """Return dy/dt and d2y/dt2 as dual numbers, for small deviations from the operating point.
 
-    The dual parts of q, qd and qdd are dq, dqd and dqdd. Near q, the motion `integrate(q, qd t +
-    qdd t^2/2)` has these velocities and accelerations.
+    The deviations of q, qd and qdd are dq, dqd and dqdd, which are the dual parts. The time
+    derivatives are those of the motion `integrate(q, qd t + qdd t^2/2)` at t = 0.
     """
     qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)
     first, second = difference_rates(

@@ -47,7 +47,7 @@ from rigidblocks.dynamics.loops.constraints import (
     loop_constraints,
     nearest_common_ancestor,
     position_constraints,
-    string_places,
+    string_joints,
 )
 from rigidblocks.dynamics.transmissions import GearRelation, Transmissions, gear_constraints
 from rigidblocks.robot.configuration import integrate_unchecked
@@ -250,7 +250,8 @@ class Equations:
     ) -> tuple[Array, Array]:
         """Return x (nv,) and lam with H x = f + K^T lam and K x = k.
 
-        lam (nc + number of gears,) contains the multipliers of the loop and gear constraints.
+        f (nv,) is the force and k the right-hand side of the constraints. lam contains the
+        multipliers of the loop constraints, then of the gear constraints, and has the shape of k.
         """
         nc, driven = self.geared.model.nc, self.geared.drives
         free, own = f, k
@@ -269,7 +270,7 @@ class Equations:
         return x, np.concatenate([lam, of_gears])
 
     def nearest(self, error: Array, rounding_bound: RoundingBound | None = None) -> Array:
-        """Return the solution x (nv,) of K x = error with the smallest norm x^T H x."""
+        """Return the solution x (nv,) of K x = error with the least norm in the inertia metric."""
         return self.solve(np.zeros(len(self.H)), error, rounding_bound)[0]
 
 
@@ -305,10 +306,10 @@ def _eliminate(
 
 
 def _loop_rounding(model: Tree) -> Array:
-    """Return the rounding errors (nc,) of the positions of closed loops [rad, m].
+    """Return the rounding errors (nc,) in the position errors of closed loops [rad, m].
 
-    The rounding error of a position error is proportional to the sum of the transform lengths in
-    the loop. A projection must not correct it: near a singular configuration, even a small
+    A rounding error is proportional to the sum of the transform lengths in its loop. A projection
+    must not correct position errors of this size: near a singular configuration, even a small
     correction changes q and qd by large amounts.
     """
     lengths = np.zeros(model.nc)
@@ -323,7 +324,7 @@ def _loop_rounding(model: Tree) -> Array:
     for string, row in zip(
         model.strings, range(model.nc - len(model.strings), model.nc), strict=True
     ):
-        frames = [model.Xtree[i] for i in string_places(model, string)]
+        frames = [model.Xtree[i] for i in string_joints(model, string)]
         points = sum(float(np.max(np.abs(point))) for _, point in string.points)
         lengths[row] = points + sum(float(np.max(np.abs(X.r))) for X in frames)
     return ROUNDING * EPS * np.maximum(lengths, 1.0)
@@ -437,7 +438,7 @@ def project(
         tolerance: Relative tolerance, as in `closed_loop_dynamics`.
 
     Returns:
-        Configuration and velocities on the constraints.
+        Configuration (nq,) and velocities (nv,) that satisfy the constraints.
     """
     geared = Geared(model, transmissions, tolerance)
     q, before = _close_loops(model, q, tree, geared)
@@ -544,8 +545,8 @@ def closed_loop_inverse_dynamics(
     u contains the forces of the actuators, and tau^a the tree joint forces that are equivalent to
     `loop_tau`. qd = G yd are the velocities that keep the loops closed. G_u contains the rows of G
     for the actuated joints. For redundant actuators, the forces [N m, N] have the smallest sum of
-    squares. The rows of G^T follow from the orthogonal elimination of `closed_loop_dynamics`.
-    Therefore this function and `closed_loop_dynamics` agree at singular configurations, too.
+    squares. The function projects forces by G^T with the orthogonal elimination of
+    `closed_loop_dynamics`. Therefore both functions agree at singular configurations, too.
 
     The function does not check the motion or the actuators if the arguments are traced.
 
@@ -639,15 +640,15 @@ def _distribute_to_actuators(
     `columns` contains the indices of the actuated variables, and K (nc, nv) is the constraint
     matrix at q.
     """
-    parent, zeros = expanded_parent(model), np.zeros(model.nc)
+    parent = expanded_parent(model)
     L = ltl(crba(model, q), parent)
     loops = eliminate_constraints(mpy_lit(L, parent, K.T), model.constraint_slices)
     units = np.eye(model.nv)[columns]
 
     # project tau_ID, and a unit force of each actuator, onto the null space of K
-    wanted = solve_elimination(loops, zeros, mpy_lit(L, parent, tau_ID))[0]
+    wanted = solve_elimination(loops, np.zeros(model.nc), mpy_lit(L, parent, tau_ID))[0]
     effects = np.array(
-        [_project_onto_null_space(loops, zeros, mpy_lit(L, parent, unit)) for unit in units]
+        [_project_onto_null_space(loops, mpy_lit(L, parent, unit)) for unit in units]
     )
     u, rank = _solve_actuator_forces(effects, wanted, least_squares)
     tau = np.zeros(model.nv, dtype=u.dtype)
@@ -669,13 +670,13 @@ def _solve_actuator_forces(
     return solve_elimination(actuators, required, np.zeros(len(effects)))[0], actuators.rank
 
 
-def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> Array:
+def _project_onto_null_space(loops: Elimination, force: Array) -> Array:
     """Project a force (nv,) onto the null space of the constraints.
 
-    `loops` is the factorization of the constraints, and `zeros` their zero right-hand side (nc,). A
-    projection within the rounding error of `force` is set to zero.
+    `loops` is the factorization of the constraints. A projection within the rounding error of
+    `force` is set to zero.
     """
-    left = solve_elimination(loops, zeros, force)[0]
+    left = solve_elimination(loops, np.zeros(loops.shape[1]), force)[0]
     if is_traced_for_derivatives(left):  # a zero effect can have a nonzero derivative
         return left
     effect: Array = left * select(
@@ -687,7 +688,11 @@ def _project_onto_null_space(loops: Elimination, zeros: Array, force: Array) -> 
 def _check_motion(
     model: Tree, constraints: LoopConstraints, q: Array, qd: Array, qdd: Array
 ) -> None:
-    """Raise ValueError if q, qd or qdd violate the constraints by more than `CONSISTENT`."""
+    """Raise ValueError if q, qd or qdd violate the constraints.
+
+    The tolerance is `CONSISTENT`. For velocities and accelerations with elements above 1, the
+    tolerance is relative to the largest element.
+    """
     K, k, delta = constraints
     errors = {
         "positions": (delta, 1.0),

@@ -31,7 +31,8 @@ class MaximalSystem(NamedTuple):
 
     Attributes:
         matrix: Symmetric matrix of the system.
-        right: Right-hand side: the known forces on the bodies, then T^T times the joint biases.
+        right: Right-hand side: the known forces on the bodies, then T^T times the bias acceleration
+            of each joint.
         blocks: Rows of each body, each tree joint and each loop joint, in this order.
     """
 
@@ -131,8 +132,8 @@ def sparse_maximal_dynamics(
 
     A negative diagonal in the constraint rows makes the system quasidefinite. It then has a
     symmetric factorization for every pivot order, so the order with the least fill-in is possible.
-    Iterative refinement removes the error of this diagonal. If constraints are dependent, the
-    result has the smallest joint forces.
+    Iterative refinement removes the error of this diagonal. If constraints are dependent, lam is
+    the minimum-norm solution.
 
     Raises:
         ImportError: scipy is not installed.
@@ -289,7 +290,10 @@ def _blocks(model: Tree, joints: list[_JointData]) -> tuple[slice, ...]:
 
 
 def _active_forces(model: Tree, joints: list[_JointData], tau: Array) -> Iterator[Array]:
-    """Yield the force of tau at each joint in F_s coordinates, zero for loop joints."""
+    """Yield the active force of each joint in F_s coordinates, zero for loop joints.
+
+    The active force of a tree joint follows from its joint forces in tau (nv,).
+    """
     for joint, vs in zip(joints, model.v_slices, strict=False):
         yield joint.S @ np.linalg.pinv(joint.S.T @ joint.S) @ tau[vs]
     for joint in joints[model.nb :]:
@@ -312,14 +316,14 @@ def _body_forces(
 
 
 def _all_joints(model: Tree, q: Array, qd: Array) -> list[_JointData]:
-    """Return the tree joints of the model, followed by the loop joints."""
+    """Return the data of the tree joints, followed by the data of the loop joints."""
     X0 = [*body_poses(model, q), model.algebra.identity()]
     v = [*body_velocities(model, q, qd), model.algebra.zero()]
     return [*_tree_joints(model, q, qd, v), *_loop_joints(model, X0, v)]
 
 
 def _tree_joints(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_JointData]:
-    """Yield the tree joints, for the body velocities v."""
+    """Yield the data of the tree joints; v contains the body velocities in body coordinates."""
     for i, p in enumerate(model.parent):
         joint, here = model.joint[i], q[model.q_slices[i]]
         XJ, S, vJ, cJ = joint.jcalc(here, qd[model.v_slices[i]])
@@ -329,7 +333,11 @@ def _tree_joints(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_
 
 
 def _loop_joints(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_JointData]:
-    """Yield the loop joints, for the poses X0 and the velocities v of the bodies."""
+    """Yield the data of the loop joints.
+
+    X0 contains the transforms from base to body coordinates, and v the body velocities in body
+    coordinates. The last items belong to the base.
+    """
     model.check_no_strings("the system of all bodies")
     for loop in model.loops:
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()
