@@ -226,11 +226,58 @@ def test_length_limits_of_spatial_tendons_become_stops(read):
     assert any(port.name == "p_stop_force" for port in plant.outputs)
 
 
-def test_ignored_limit_of_the_actuator_force_at_a_tendon_is_reported(read):
-    text = robot_text("pulleys").replace("<spatial", '<spatial actuatorfrcrange="-1 1"')
-    text = text.replace("<spatial", '<spatial actuatorfrclimited="true"')
-    said = "tendon 'p': the limit of the actuator force is not read"
+def test_ignored_limit_of_the_actuator_force_at_a_tendon_is_reported_with_its_line(read):
+    text = robot_text("pulleys").replace("<spatial", '\n<spatial actuatorfrcrange="-1 1"')
+    line = text[: text.index("<spatial")].count("\n") + 1
+    said = f"line {line}: tendon 'p': the actuatorfrcrange is not read"
     assert said in read(text).warnings
+
+
+@pytest.mark.parametrize(
+    ("actuator", "joints"),
+    [
+        ('site="v"', "'j', 'l'"),
+        ('site="t"', "'j', 'k'"),
+        ('site="v" refsite="t"', "'k', 'l'"),  # joint j moves both sites
+        ('cranksite="u" slidersite="s" cranklength="3"', "'l'"),
+        ('tendon="q"', "'k', 'l'"),
+        ('site="u" refsite="x"', None),
+        ('site="w"', None),
+        ('joint="j"', None),
+    ],
+)
+def test_joint_force_limits_that_ignore_an_actuator_on_a_line_are_reported(
+    actuator, joints, read, rng
+):
+    tree = TREE
+    for name in "jkl":
+        tree = tree.replace(f'name="{name}"', f'name="{name}" actuatorfrcrange="-2 2"')
+    path = '<spatial name="q"><site site="s"/><site site="t"/><site site="v"/></spatial>'
+    text = f"""<mujoco><worldbody>{tree}</worldbody><tendon>{path}</tendon>
+        <actuator><motor name="p" {actuator} gear="1 2 3 4 5 6"/></actuator></mujoco>"""
+    line = text[: text.index("<motor")].count("\n") + 1
+    said = [one for one in read(text).warnings if "actuatorfrcrange" in one]
+    prefix = f"line {line}: actuator 'p': the actuatorfrcrange of the joints "
+    assert said == ([f"{prefix}{joints} does not limit its force"] if joints else [])
+    # oracle: MuJoCo limits the forces of these joints, at configurations without symmetries
+    m = mujoco.MjModel.from_xml_string(text)
+    data, limited = mujoco.MjData(m), set[str]()
+    for _ in range(5):
+        data.qpos[:3], data.ctrl[:] = rng.uniform(0.2, 0.5, size=3), 1e4
+        mujoco.mj_forward(m, data)
+        forces = data.qfrc_actuator[:3]
+        limited |= {f"'{m.joint(k).name}'" for k in range(3) if abs(forces[k]) == 2.0}
+    assert actuator == 'joint="j"' or ", ".join(sorted(limited)) == (joints or "")
+
+
+def test_tendon_around_a_geom_without_a_force_is_reported_with_its_line(read):
+    geom = '<geom name="g" size="0.1" pos="9 9 9"/>'
+    path = """<spatial name="q"><site site="s"/>
+        <geom geom="g"/><site site="t"/></spatial>"""
+    text = f"<mujoco><worldbody>{geom}{TREE}</worldbody><tendon>{path}</tendon></mujoco>"
+    line = text[: text.index("<geom geom")].count("\n") + 1
+    said = f"line {line}: <geom> of <spatial> 'q' is not read: a tendon around a geom exerts no"
+    assert any(one.startswith(said) for one in read(text).warnings)
 
 
 def test_joint_force_sensor_with_an_actuator_at_a_site_is_reported(read):

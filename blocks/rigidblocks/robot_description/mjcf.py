@@ -32,6 +32,7 @@ from rigidblocks.robot_description.mjcf_tendons import (
     has_unread_tendon,
     point_springs,
     tendons,
+    unapplied_joint_limits,
     wraps_of,
 )
 from rigidblocks.robot_description.parsed_links import (
@@ -219,10 +220,13 @@ class _Reader:
         used |= {tendon.name for _, tendon in tendons(m, self.joint, self.body, self.tendon)}
         pulled = m.actuator_trnid[m.actuator_trntype == TENDON_LENGTH, 0].tolist()
         used |= {self.tendon[t] for t in pulled}
-        for t in pulled:
+        lines = [element.sourceline for element in root.findall("tendon/*")]
+        tendon_lines = lines if len(lines) == m.ntendon else []
+        for t in dict.fromkeys(pulled):
             if getattr(m, "tendon_actfrclimited", [False] * m.ntendon)[t]:  # not in older versions
-                text = f"tendon '{self.tendon[t]}': the limit of the actuator force is not read"
-                self.warnings.append(text)
+                where = f"line {tendon_lines[t]}: " if tendon_lines else ""
+                text = f"tendon '{self.tendon[t]}': the actuatorfrcrange is not read"
+                self.warnings.append(f"{where}{text}")
         for e, _ in self._equalities(TENDON):
             used |= {self.tendon[t] for t in (m.eq_obj1id[e], m.eq_obj2id[e]) if t >= 0}
         if m.ntendon > len(used):
@@ -603,6 +607,11 @@ class _Reader:
                 text = f"actuator '{name}' {reason} and is ignored"
                 self.warnings.append(f"{self._actuator_line(k)}{text}")
             elif line is not None:
+                if limited := unapplied_joint_limits(self.m, k):
+                    quoted = ", ".join(f"'{self.joint[j]}'" for j in limited)
+                    text = f"actuatorfrcrange of the joints {quoted} does not limit its force"
+                    where = f"{self._actuator_line(k)}actuator '{name}'"
+                    self.warnings.append(f"{where}: the {text}")
                 found.append((links, self._actuator(k, [], [], name)._replace(line=line)))
             else:
                 joints = [self.joint[j] for j in numbers]

@@ -697,11 +697,10 @@ MJCF: Table = {
     | _rules(
         "pulley",
         site=ReadElement("site of a tendon"),
-        geom=ReadElement("geom of a tendon"),
+        geom=ReportedElement("a tendon around a geom exerts no force"),
     ),
     "fixed tendon": _TENDON | _rules("", joint=ReadElement("joint of a tendon")),
     "site of a tendon": _rules("@site"),
-    "geom of a tendon": _rules("@geom @sidesite"),
     "pulley": _rules("@divisor"),
     "joint of a tendon": _rules("@joint @coef"),
     "equality": _rules(
