@@ -179,7 +179,8 @@ def _dh_frame_transform(model: Model, i: int, child: int | None) -> Transform:
     """Return the transform from body frame i to its DH frame, a screw about the z axis.
 
     The origin moves to the foot of the normal between the z axes of body and parent. x is along the
-    normal between the z axes of the body and of `child`, the first child of the body.
+    normal between the z axes of the body and of `child`, the first child of the body. Without a
+    child, x does not turn.
     """
     p = model.parent[i]
     along = (

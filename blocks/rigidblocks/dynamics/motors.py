@@ -74,9 +74,9 @@ class Thermal(Numbers):
         capacity dT/dt = P - (T - ambient) / resistance
         R(T) = R (1 + coefficient (T - reference))
 
-    P [W] is the copper loss, and R(T) the resistance of the winding at its temperature T [K].
-    `resistance` is in K/W and `capacity` in J/K. The temperature starts at `ambient`.
-    `coefficient` [1/K] is 0.00393 for copper, and 0 by default.
+    P [W] is the copper loss. R is the resistance of the motor, and R(T) the resistance of the
+    winding at its temperature T [K]. `resistance` is in K/W and `capacity` in J/K. The temperature
+    starts at `ambient`. `coefficient` [1/K] is 0.00393 for copper, and 0 by default.
 
     Raises:
         ValueError: The resistance R(ambient) is not positive.
@@ -117,8 +117,8 @@ class CurrentLoop(Numbers):
 
     i_ref [A] is the command, i [A] the current and z [V] the integral. The loop limits i_ref to
     [-current_max, current_max]. It compensates the back EMF k w, with the torque constant k and the
-    rotor speed w [rad/s]. The second term of dz/dt prevents windup. For a motor with the
-    resistance R and the inductance L, the gains kp = a L and ki = a R give the bandwidth a [rad/s]
+    rotor speed w [rad/s]. The second term of dz/dt prevents windup. For a motor with the resistance
+    R and the inductance L, the gains kp = a L and ki = a R give the bandwidth a [rad/s]
     (`bandwidth_gains`). Motors without inductance do not need a loop.
     """
 
@@ -273,7 +273,8 @@ class TorqueMotor(Motor):
 
         limit = torque_max (no_load_speed - |w|) / (no_load_speed - corner_speed)
 
-    Without `time_constant` [s], the torque follows the command without a lag.
+    w [rad/s] is the rotor speed. Without `time_constant` [s], the torque follows the command
+    without a lag.
 
     Raises:
         ValueError: The speeds are given without `torque_max`, or are not both given, or

@@ -117,7 +117,10 @@ def build_description(main: str, identifier: str) -> str:
 
 
 def add_source_files(description: str, main: str) -> str:
-    """Add the source file `main` to each interface of an FMI 2.0 model description."""
+    """Add the source file `main` to an FMI 2.0 model description.
+
+    The elements ModelExchange and CoSimulation receive the file.
+    """
     root = fromstring(description)
     for kind in ("ModelExchange", "CoSimulation"):
         for element in root.findall(kind):

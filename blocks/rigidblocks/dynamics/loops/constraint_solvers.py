@@ -57,10 +57,10 @@ class Front:
     """Elimination step of one loop in `eliminate_constraints`.
 
     Y (n, nc) is the constraint matrix in n coordinates with unit inertia. It has one row per
-    coordinate and one column per constraint. A loop uses a row of Y if one or more of its columns
-    are nonzero in this row.
+    coordinate and one column per constraint. A loop uses a row of Y if one or more of its
+    constraints are nonzero in this row.
 
-    The step has its own coordinates: the remaining coordinates of the fronts `sources`, then the
+    Each front has its own coordinates: the remaining coordinates of the fronts `sources`, then the
     coordinates of the rows `fresh`. The columns of M are the constraints of the loop in these
     coordinates.
 
@@ -134,7 +134,7 @@ class RoundingBound:
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """Factors of the constraint matrix Y (n, nc), for `solve_elimination`."""
+    """Factorization of the constraint matrix Y (n, nc) into fronts, in elimination order."""
 
     shape: tuple[int, int]
     fronts: tuple[Front, ...]

@@ -180,13 +180,16 @@ def constraint_names(model: Tree, q: Array) -> tuple[str, ...]:
     for name, loop in zip(model.loop_names, model.loops, strict=False):
         X = loop.Xs @ X0[loop.successor] @ (loop.Xp @ X0[loop.predecessor]).inverse()
         T = loop.joint.constraint(X, model.algebra.zero()).T
-        names += [f"{name}: {_direction(column)}" for column in T.T]
+        names += [f"{name}: {_prevented_motion(column)}" for column in T.T]
     names += [f"{name}: length" for name in model.loop_names[len(model.loops) :]]
     return tuple(names)
 
 
-def _direction(force: Array) -> str:
-    """Return the name of the motion that a constraint force prevents."""
+def _prevented_motion(force: Array) -> str:
+    """Return the motion that a constraint force prevents, such as "translation along y".
+
+    force is (6,), or (3,) for a planar model.
+    """
     turn, slide = (
         (force[:3], force[3:])
         if len(force) == 6

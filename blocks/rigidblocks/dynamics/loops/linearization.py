@@ -70,13 +70,13 @@ class LoopLinearization(NamedTuple):
 
 
 class Parametrization(NamedTuple):
-    """Derivatives of the position variables q of the cut tree with respect to the coordinates y.
+    """Derivatives of the n position variables q of the cut tree with respect to y (p,).
 
     Attributes:
         G: dq/dy (n, p).
         Gdot: First time derivative of G (n, p).
         Gddot: Second time derivative of G (n, p).
-        dG: Derivatives dG[..., j] with respect to variable j (n, p, n).
+        dG: Derivatives of G (n, p, n); dG[..., j] is the derivative with respect to q[j].
     """
 
     G: Array

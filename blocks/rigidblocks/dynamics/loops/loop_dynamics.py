@@ -171,7 +171,7 @@ class Geared:
         return np.concatenate([_loop_rounding(self.model), np.zeros(self.count)])
 
     def velocity_error(self, constraints: LoopConstraints, q: Array, qd: Array) -> Array:
-        """Return the velocity errors of the constraints [rad/s, m/s]."""
+        """Return the velocity errors of the loop and gear constraints [rad/s, m/s]."""
         error: Array = constraints.K @ qd
         return error + self.drift(q) if self.model.rheonomic else error
 
@@ -184,7 +184,10 @@ class Geared:
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
     def rounding_bound(self, constraints: LoopConstraints, qd: Array) -> RoundingBound:
-        """Return bounds of the rounding errors of k and of the velocity errors K qd."""
+        """Return k and bounds of the rounding errors of k and of the velocity errors K qd.
+
+        K and k are the fields of `constraints`.
+        """
         K, k, _ = constraints
         k_rounding, rounding = np.zeros((2, len(K)), dtype=object)
         for rows, unit in zip(
