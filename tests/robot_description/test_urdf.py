@@ -172,6 +172,59 @@ def test_loops_and_springs_of_urdf_extensions_take_effect_in_a_parallelogram(rea
         assert_allclose(qdd, signs * force / (2 * 0.05 + 2.0), rtol=1e-9)
 
 
+# stiffness [N m/rad], rest [rad] and damping [N m s/rad] of a loop joint
+LAW = (20.0, 0.3, 1.5)
+DYNAMICS = """<dynamics><spring_stiffness>{}</spring_stiffness>
+    <spring_reference>{}</spring_reference><damping>{}</damping></dynamics>""".format(*LAW)
+RATIOS = {"ja": 1, "jb": -1, "jc": 1, "jd": 1}  # joint velocities per crank velocity
+
+
+def crank_acceleration(robot, x, xd, ratios=RATIOS, **inputs):
+    """Return the acceleration of the crank of a parallelogram [rad/s^2], from each joint."""
+    plant = described_plant(robot, actuators=bool(robot.actuators), joint_friction=True)
+    p = Record({port.name: port.start for port in plant.parameters})
+    signs = np.array([ratios[name] for name in robot.model.joint_names])
+    u = Record({port.name: inputs.get(port.name, port.start) for port in plant.inputs})
+    qdd = plant.derivative(0.0, Record({"q": signs * x, "qd": signs * xd}), u, p)["qd"]
+    return qdd / signs
+
+
+@pytest.mark.parametrize(("x", "xd"), [(0.0, 0.0), (0.4, -2.0), (-0.7, 3.0)])
+def test_spring_of_a_loop_joint_in_a_gazebo_extension_accelerates_a_parallelogram(read, x, xd):
+    """The coupler does not turn, so the angle of its joint with a crank is the crank angle x."""
+    K, rest, D = LAW
+    robot = read(FOUR_BAR.format(CLOSING["gazebo"].replace("</xyz>", f"</xyz>{DYNAMICS}")))
+    found = crank_acceleration(robot, x, xd)
+    assert_allclose(found, -(K * (x - rest) + D * xd) / (2 * 0.05 + 2.0), rtol=1e-9)
+
+
+@pytest.mark.parametrize(("parent", "child"), [("world", "c"), ("base", "c"), ("c", "world")])
+def test_loop_joint_with_a_spring_can_connect_a_link_to_the_world(read, parent, child):
+    K, rest, D = LAW
+    x, xd = 0.4, -2.0
+    place, ratio = ("0 -1 0 0 0 0", 1) if child == "c" else ("1 0 0 0 0 0", -1)
+    text = FOUR_BAR.format(
+        f"""<gazebo><joint name="jc" type="revolute"><parent>{parent}</parent><child>{child}</child>
+        <pose>{place}</pose><axis><xyz>0 0 1</xyz>{DYNAMICS}</axis></joint></gazebo>"""
+    )
+    above, _, below = text.partition(f'<link name="c">{INERTIAL.format(0.1)}</link>')
+    crank = f'<link name="c">{INERTIAL.format(0.1).replace("0.1 0 0", "0.1 -1 0")}</link>'
+    joint = '<joint name="jd" type="continuous"><parent link="b"/>'
+    below = below.replace('<joint name="jc" type="continuous">\n    <parent link="base"/>', joint)
+    robot = read(above + crank + below)
+    found = crank_acceleration(robot, x, xd, {**RATIOS, "jc": ratio})
+    force = -(K * (x - ratio * rest) + D * xd)
+    assert_allclose(found, force / (2 * 0.05 + 2.0), rtol=1e-9)
+
+
+def test_transmission_at_a_loop_joint_of_a_gazebo_extension_drives_the_mechanism(read):
+    transmission = """<transmission name="t"><type>SimpleTransmission</type><joint name="jd"/>
+        <actuator name="m"><mechanicalReduction>3</mechanicalReduction></actuator></transmission>"""
+    robot = read(FOUR_BAR.format(CLOSING["gazebo"] + transmission))
+    found = crank_acceleration(robot, 0.4, -2.0, m_command=0.7)
+    assert_allclose(found, 3 * 0.7 / (2 * 0.05 + 2.0), rtol=1e-9)
+
+
 def test_incomplete_loops_and_springs_of_urdf_extensions_are_rejected(read):
     ball = CLOSING["drake"]
     for text, said in (

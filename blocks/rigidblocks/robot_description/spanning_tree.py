@@ -123,6 +123,8 @@ def split_bodies(listed: Assembly) -> Assembly:
         return listed
     links = {link.name: link for link in listed.links}
     connections = {c.name: c for c in listed.connections}
+    if tree[0].name not in connections:  # the base joint, because a half may be joined to the world
+        connections = {tree[0].name: tree[0], **connections}
     for c in loaded:
         half = unused_name(f"{c.child or 'base'}_{c.name}", links)
         inertia = _split_inertia(listed, links, tree, c)

@@ -218,7 +218,8 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
     if closing := [extension for extension in extensions if _closes_loops(extension)]:
         connections, loops = _read_loops(links, connections, closing, followings, warnings)
     sensors, unread = list[ParsedSensor](), list[str]()
-    actuators = list(transmission_actuators(root, connections, warnings)) if extensions else []
+    every = [*connections, *loops]
+    actuators = list(transmission_actuators(root, every, warnings)) if extensions else []
     if extensions:
         sensors += _joint_states(root, connections, warnings)
     if sensing := [e for e in extensions if e.tag == "gazebo" and e.find("sensor") is not None]:
@@ -228,7 +229,7 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         path,
         name,
         links,
-        [*connections, *loops],
+        every,
         followings,
         loops=bool(loops),
         floating=floating,
