@@ -170,7 +170,7 @@ def test_unsupported_transmission_is_reported_with_its_line_number(text, message
     assert warnings[0].startswith(("line 13:", "line 14:"))
 
 
-@pytest.mark.parametrize("value", ["0", "one", "inf", "1 2"])
+@pytest.mark.parametrize("value", ["0", "one", "inf", "1 2", "1_000", "\uff15", ""])
 def test_transmission_with_an_invalid_reduction_is_reported_with_its_line_number(value, tmp_path):
     """The dynamics do not depend on the reduction, and published files contain a wrong one."""
     text = SIMPLE.format(1, "", "joint1", "", REDUCTION.format(value))
@@ -178,3 +178,18 @@ def test_transmission_with_an_invalid_reduction_is_reported_with_its_line_number
     assert robot.actuators == ()
     said = f"<mechanicalReduction> must be a finite number other than 0, not '{value}'"
     assert any(one.startswith("line 13: ") and said in one for one in robot.warnings)
+
+
+@pytest.mark.parametrize(
+    ("motor", "joint1", "joint2"),
+    [(1e200, 1e200, 1.0), (1e-10, 1e-300, 1e20), (1e-10, 1e-320, 1.0)],
+)
+def test_transmission_with_an_infinite_or_zero_gear_ratio_is_reported(
+    motor, joint1, joint2, tmp_path
+):
+    text = ros1("DifferentialTransmission")
+    for value, other in ((A1, motor), (J1, joint1), (J2, joint2)):
+        text = text.replace(f">{value}<", f">{other}<")
+    robot = load(tmp_path, text)
+    assert robot.actuators == ()
+    assert any("the gear ratios" in one and one.startswith("line 13: ") for one in robot.warnings)

@@ -17,7 +17,8 @@ forces. The power of these efforts is not equal to the power of the actuators.
 from collections.abc import Iterator, Mapping, Sequence
 from math import isfinite
 
-from rigidblocks.common.xml_reader import Element, required_attribute
+from rigidblocks.common.format_error import FormatError
+from rigidblocks.common.xml_reader import Element, floats, required_attribute
 from rigidblocks.robot.robot_description import Actuator
 from rigidblocks.robot_description.parsed_links import Connection
 
@@ -45,8 +46,8 @@ def transmission_actuators(
 
     The command of an actuator is the torque of its motor [N m]. The function ignores a transmission
     with a warning if the kind of the transmission is not supported, if a joint does not exist or
-    does not have exactly one degree of freedom, if a joint already has a transmission, or if a
-    reduction is not a number or is zero.
+    does not have exactly one degree of freedom, if a joint already has a transmission, if a
+    reduction is not a number or is zero, or if a product of reductions is too large or too small.
     """
     joints = {c.name: c for c in connections}
     driven: dict[str, int] = {}
@@ -94,10 +95,14 @@ def _reason_to_ignore(
         return "its joints are equal"
     for part in (*actuators, *of, element):
         for child in part.iterchildren(*_REDUCTIONS):
-            text = (child.text or "").strip()
-            if not _is_reduction(text):
-                needed = "must be a finite number other than 0"
+            if not _is_reduction(child):
+                needed, text = "must be a finite number other than 0", (child.text or "").strip()
                 return f"its <{child.tag}> {needed}, not '{text[:40]}'"
+    for _, one in _actuators(element, actuators, of):
+        ratios = [one.gear, *(one.gear * weight for _, weight in one.others)]
+        if not all(isfinite(ratio) and ratio != 0.0 for ratio in ratios):
+            needed = "must be finite and other than 0"
+            return f"the gear ratios {ratios} of its actuator '{one.name}' {needed}"
     if taken := [name for name in map(_name, actuators) if name in names]:
         return f"another transmission has the actuator '{taken[0]}'"
     return None
@@ -125,10 +130,11 @@ def _actuators(
         yield names, _motor(actuators[1], a2, j2)
 
 
-def _is_reduction(text: str) -> bool:
+def _is_reduction(child: Element) -> bool:
+    """Return True if the text of an element is a finite number other than 0."""
     try:
-        return isfinite(float(text)) and float(text) != 0.0
-    except ValueError:
+        return floats(child, child.text or "", 1, f"<{child.tag}>")[0] != 0.0
+    except FormatError:
         return False
 
 
