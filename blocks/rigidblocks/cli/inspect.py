@@ -341,7 +341,7 @@ class Finding(NamedTuple):
 
 
 def findings() -> Iterator[Finding]:
-    """Yield the results of all checks."""
+    """Yield the results of all checks of the installation."""
     from rigidblocks.common.compiler import cache_folder, spare_folder
 
     yield Finding("Python", f"{sys.version.split()[0]} on {sys.platform}", True)
@@ -381,7 +381,10 @@ def _compiler() -> Finding:
 
 
 def _folder(subject: str, folder: Path) -> Finding:
-    """Check a folder of compiled libraries: permissions, size and damaged libraries."""
+    """Check that a cache folder is usable and writable, and contains no damaged libraries.
+
+    `subject` is the name of the folder in the result.
+    """
     from rigidblocks.common.compiler import cache_entries, folder_refusal
 
     if not folder.exists():

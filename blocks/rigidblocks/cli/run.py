@@ -118,7 +118,10 @@ def run(
 
 
 def load_required(require: Path | None, report: list[Path] | None) -> "tuple[Requirement, ...]":
-    """Load a requirements file, and check the file names of the reports; called before the run."""
+    """Load the requirements file `require`, and check the file names `report` of the reports.
+
+    The command calls this function before the run, so that a wrong option is reported at once.
+    """
     from rigidblocks.studies.requirements import load_requirements
 
     for path in report or []:
@@ -395,7 +398,11 @@ def _check_unique(texts: Sequence[str], option: str) -> Sequence[str]:
 
 
 def _parse_numbers(text: str, option: str) -> tuple[str, Any]:
-    """Parse a string such as `robot.q=1,2` into name and values; None if values are missing."""
+    """Parse a string such as `robot.q=1,2` into the name and the list of values.
+
+    The values are None if the string has no "=". `option` is the name of the command line option in
+    the error message.
+    """
     name, equals, numbers = text.partition("=")
     try:
         values = [float(one) for one in numbers.split(",")] if equals else None

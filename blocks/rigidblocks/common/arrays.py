@@ -1,4 +1,4 @@
-"""Type of arrays, read-only arrays, and tuples that are created at their first use."""
+"""Array type, read-only copies of arrays, and tuples whose elements are computed at first use."""
 
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any

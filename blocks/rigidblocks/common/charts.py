@@ -1,4 +1,7 @@
-"""Time charts as SVG, drawn by pygal (the extra `plot`) in the colours of the page."""
+"""Time charts for web pages in SVG format, drawn by pygal (the extra `plot`).
+
+Axes and text have the text colour of the page.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -72,7 +75,7 @@ class Chart:
 
 
 def chart_style(count: int) -> str:
-    """Return the CSS rules for charts with at most `count` lines, for the style sheet of a page."""
+    """Return the CSS rules that a page needs for charts with at most `count` lines."""
     drawing = _pygal().XY(style=_style(), js=(), show_dots=False)
     for k in range(count):
         drawing.add(f"{k}", [(0, k), (1, k)])
@@ -119,7 +122,10 @@ def _find_spec(finder: Any, name: str, path: Any = None, target: Any = None) -> 
 
 
 def _points(t: Array, y: Array) -> Iterator[tuple[float, float | None]]:
-    """Yield the points (t, y) of a line; pygal draws a gap for a y of None (not finite)."""
+    """Yield the points (t, y) of a line.
+
+    If a value is not finite, y is None, and pygal draws a gap.
+    """
     for time, value in zip(t.tolist(), y.tolist(), strict=True):
         yield time, min(max(value, -_MAX_VALUE), _MAX_VALUE) if isfinite(value) else None
 
@@ -147,7 +153,7 @@ def _layout(chart: Chart) -> dict[str, Any]:
 
 
 def _legend(chart: Chart) -> dict[str, Any]:
-    """Return the pygal options of the legend below the chart, with one or more rows."""
+    """Return the pygal options of the legend below the chart, including the total height."""
     names = (*chart.lines, *chart.levels, *chart.markers)
     column = _LETTER * (1 + max(map(len, names))) + 1.5 * _FONT
     columns = max(1, min(chart.count, int(_LINE / column)))

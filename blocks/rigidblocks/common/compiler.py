@@ -439,7 +439,10 @@ def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
 
 
 def _unit(text: str, pieces: Iterable[_Piece]) -> str:
-    """Return the C code of a unit with the functions `pieces`, and with the pragmas of `text`."""
+    """Return the C code of a translation unit with the functions `pieces`.
+
+    The code repeats the clang pragmas of the source `text`, because they apply to a whole file.
+    """
     defined = "".join(dict.fromkeys(one.defined for one in pieces))
     pushed, popped = _PUSHED.search(text), _POPPED.search(text)
     if defined and pushed and popped:
@@ -495,11 +498,11 @@ def compiler() -> tuple[str, ...]:
 
 
 def kernel_compiler() -> tuple[str, ...]:
-    """Return the C compiler command for kernels of blocks and straight-line code.
+    """Return the C compiler command for generated code.
 
-    The command is clang if clang is installed, else the result of `compiler`. $CC takes precedence
-    over clang. The compiled code of clang is faster, and the results are bit-identical. For
-    straight-line code, the compile time of clang is a half to a third of the compile time of gcc.
+    The command is clang if clang is installed and $CC is not set, else the result of `compiler`.
+    Code that clang compiles runs faster than code that gcc compiles, and the results are
+    bit-identical. For code without loops, clang needs a half to a third of the compile time of gcc.
     """
     clang = None if os.environ.get("CC") else shutil.which("clang")
     return (clang,) if clang else compiler()

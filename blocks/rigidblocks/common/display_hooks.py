@@ -1,7 +1,8 @@
 """Functions that call the public `show` and `animate`, for methods of models and results.
 
-The subpackage `view` defines `show` and `animate`, but the import rule forbids its import here.
-This module therefore imports both functions by name from the top level of the package.
+The subpackage `view` defines both functions. The import rule of the package (docs/architecture.md)
+does not allow `common` to import `view`. This module therefore imports both functions by name from
+the top level of the package.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,6 +55,10 @@ def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
 def moving_picture(
     result: Any, robot: Any, path: str | Path | None, signals: Sequence[str], paths: Sequence[str]
 ) -> Picture:
-    """Return the web page that the function `animate` creates for the result of a run."""
+    """Return the web page that the function `animate` creates for the result of a run.
+
+    If `path` is not None, the page is saved to this file. `signals` are the names of the signals to
+    plot. `paths` are the names of the frames or bodies whose paths are drawn.
+    """
     made: Picture = import_module(FACE).animate(result, robot, path, signals, paths)
     return made

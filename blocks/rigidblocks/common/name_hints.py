@@ -424,8 +424,8 @@ class HintedType(abc.ABCMeta):
 class AttributeHints:
     """Base class that adds a hint to the AttributeError for an unknown attribute.
 
-    The keys of `CALLS` are attribute names, separated by spaces. A value is the call
-    that the error message recommends instead of these attributes.
+    A key of `CALLS` consists of one or more unknown attribute names, separated by spaces. The value
+    is the call that the error message recommends for these names.
     """
 
     CALLS: ClassVar[Mapping[str, str]] = {}

@@ -23,7 +23,7 @@ def install_command(module: str) -> str:
 
 
 def missing_package(module: str, feature: str) -> ImportError:
-    """Return an ImportError that states the feature and the command to install its package."""
+    """Return an ImportError that states the feature, the missing package and its pip command."""
     return ImportError(f"{feature} needs {distribution_of(module)}: {install_command(module)}")
 
 

@@ -1,4 +1,4 @@
-"""XML reader that opens no external files, rejects entities, and reports errors with lines."""
+"""XML reader that opens no external files, rejects entities, and reports the line of an error."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -22,7 +22,7 @@ def parse_xml(data: bytes, path: Path) -> Element:
 
     Some published robot files contain an XML declaration with a version other than 1, or a
     declaration that is not at the start of the file. The parser ignores such declarations. It also
-    ignores the default namespace of a robot and undeclared prefixes (`namespace_warnings`).
+    ignores the default namespace of a robot file and undeclared prefixes (`namespace_warnings`).
 
     Raises:
         FormatError: The XML is not well-formed, or declares entities.
@@ -56,7 +56,7 @@ def _parse_undeclared_prefixes(data: bytes, path: Path) -> Element | None:
 
 
 def _strip_namespace(root: Element) -> Element:
-    """Remove the default namespace from the tags of a robot, and return the root element."""
+    """Remove the default namespace from the tags of a robot file; return the root element."""
     space, _, name = root.tag.rpartition("}")
     if space and name in _ROBOTS:
         for element in root.iter(f"{space}}}*"):
@@ -68,7 +68,7 @@ _ROBOTS = ("robot", "sdf", "mujoco")
 
 
 def namespace_warnings(root: Element) -> Iterator[str]:
-    """Yield a warning if a robot has a default namespace, which is not allowed."""
+    """Yield a warning if a robot file has a default namespace, which the reader ignores."""
     if root.nsmap.get(None):
         where = f"line {root.sourceline}: <{root.tag}>"
         yield f"{where} has the default namespace '{root.nsmap[None]}', which is ignored"
@@ -83,7 +83,7 @@ _ENTITIES = "the document declares entities, which are not read; replace them by
 
 
 def _lines(match: re.Match[bytes]) -> bytes:
-    """Return the line breaks of a match; this replacement preserves the line numbers."""
+    """Return only the line breaks of an XML declaration, so that line numbers do not change."""
     return b"\n" * match[0].count(b"\n")
 
 
@@ -172,7 +172,10 @@ def _triple(element: Element, name: str) -> Triple:
 
 
 def _parse_finite_numbers(texts: Sequence[str]) -> list[float]:
-    """Parse strings as finite numbers; return an empty list if a string may be invalid."""
+    """Parse strings as finite numbers, without a check of each number.
+
+    The result is an empty list if a string is invalid or the sum of the numbers is not finite.
+    """
     try:
         values = list(map(float, texts))
     except ValueError:
@@ -222,7 +225,7 @@ def floats(element: Element, text: str, count: int, subject: str) -> list[float]
 
 
 def _parse_numbers_quickly(text: str) -> list[float]:
-    """Parse a string of finite numbers; return an empty list if the string may be invalid."""
+    """Parse the finite numbers of a string, separated by spaces (`_parse_finite_numbers`)."""
     return _parse_finite_numbers(text.split())
 
 

@@ -81,14 +81,17 @@ def normal_force(p: Any, pdot: Any, z: Any, K: Any, D: Any, g: Any = 1.0) -> Any
 
 
 def surface_rate(z: Any, f_n: Any, K: Any, D: Any, g: Any = 1.0) -> Any:
-    """Return the surface velocity dz/dt = -(K z + f_n / g) / D [m/s] (RBDA Eq 11.73)."""
+    """Return the surface velocity dz/dt = -(K z + f_n / g) / D [m/s] (RBDA Eq 11.73).
+
+    f_n [N] is the normal force. z, K, D and g are as in `normal_force`.
+    """
     return -(K * z + f_n / g) / D
 
 
 def relaxed_surface(z: Any, h: Any, K: Any, D: Any) -> Any:
     """Return the position z exp(-K h / D) [m] of an unloaded surface after the time h [s].
 
-    If D is zero, the result is 0.
+    z, K and D are as in `normal_force`. If D is zero, the result is 0.
     """
     # exp(-1000) is 0, so the lower bound of D avoids a division by zero without changing the result
     return z * np.exp(-K * h / maximum(D, 1e-3 * K * h))
@@ -112,7 +115,11 @@ def zener_force(p: Any, y: Any, K_s: Any) -> Any:
 
 
 def stick_force(x: Array, v: Array, K_t: Any, D_t: Any) -> Array:
-    """Return the force -K_t x - D_t v (..., 3) [N] of a sticking patch (RBDA Eq 11.78)."""
+    """Return the force -K_t x - D_t v (..., 3) [N] of a sticking patch (RBDA Eq 11.78).
+
+    x (..., 3) [m] is the displacement of the patch, and v (..., 3) [m/s] the tangential velocity of
+    the body at the contact. K_t [N/m] and D_t [N s/m] are the tangential stiffness and damping.
+    """
     force: Array = -(K_t * x + D_t * v)
     return force
 
@@ -122,7 +129,8 @@ def project_to_cone(f: Array, limit: Any) -> Array:
 
         f' = f min(1, limit / |f|)                            (RBDA Eq 11.79 in two dimensions)
 
-    If `limit` is positive, the start and the end of sliding are events in model exchange.
+    In model exchange, the start and the end of sliding are events. An open contact, whose limit is
+    zero, counts as sliding.
     """
     squared = _dot(f, f)
     # the derivative of the square root is infinite at zero
@@ -139,8 +147,8 @@ def project_to_cone(f: Array, limit: Any) -> Array:
 def patch_rate(x: Array, f_t: Array, K_t: Any, D_t: Any) -> Array:
     """Return the patch velocity dx/dt = -(K_t x + f_t) / D_t (..., 3) [m/s] (RBDA Eq 11.77).
 
-    f_t (..., 3) [N] is the friction force. K_t and D_t are the tangential stiffness and damping. If
-    the contact sticks, dx/dt equals the velocity of the body at the contact.
+    f_t (..., 3) [N] is the friction force. x, K_t and D_t are as in `stick_force`. If the contact
+    sticks, dx/dt equals the tangential velocity of the body at the contact.
     """
     rate: Array = -(K_t * x + f_t) / D_t
     return rate
@@ -215,8 +223,9 @@ class SoftLaw:
         return minimum(depth, depth - self.D / self.K * _dot(v, contact.normal))
 
     def rate(self, contact: Contact, v: Array, x: Array) -> Array:
-        """Return the patch velocity dx/dt (..., 3) [m/s]; in an open contact, x decays to zero.
+        """Return the patch velocity dx/dt (..., 3) [m/s].
 
+        x (..., 3) [m] is the displacement of the patch, which decays to zero in an open contact.
         v (..., 3) [m/s] is the velocity of the body at each contact.
         """
         return patch_rate(
@@ -296,11 +305,11 @@ def contact_flags(force: ContactForce) -> Any:
 def stable_hold(model: Model, q: Array, J: Array, law: SoftLaw, *, lead: bool = False) -> float:
     """Return the longest stable hold time [s] of contact forces at the configuration q.
 
-    The result is the stability limit (`stable_step`) of the normal spring or, if mu > 0, the
-    smaller limit of the normal and the tangential spring. The effective mass m_eff is 1 / (largest
-    eigenvalue of J H^-1 J^T). J (3n, nv) is the Jacobian of the points, and H the joint-space
-    inertia matrix. `lead` is True if the block evaluates the normal force at extrapolated
-    positions.
+    The result is the stability limit (`stable_step`) of the normal spring. If mu > 0, the result is
+    the smaller limit of the normal and the tangential spring. The limits depend on the effective
+    mass 1 / (largest eigenvalue of J H^-1 J^T). J (3n, nv) is the Jacobian of the n contact points,
+    and H the joint-space inertia matrix. `lead` is True if the block evaluates the normal force at
+    extrapolated positions.
     """
     m_eff = 1 / float(np.linalg.eigvalsh(inverse_inertia(model, q, J))[-1])
     normal = stable_step(law.K, law.D, m_eff, lead=lead)

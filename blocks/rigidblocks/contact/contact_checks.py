@@ -105,9 +105,9 @@ def check_joint_properties(model: Model, properties: JointProperties) -> None:
     """Check that rigid contact supports the stops, friction, springs and rotors of the joints.
 
     Raises:
-        ValueError: The number of elements is not nv. A joint with nq > nv has stops, friction or
-            springs. A six-degree-of-freedom joint has rotor inertia along its translations. A free
-            body has rotor inertia or damping.
+        ValueError: The length of the arrays in `properties` is not nv. A joint with nq > nv has
+            stops, dry friction or springs. A six-degree-of-freedom joint has rotor inertia along
+            its translations. A free body has rotor inertia or damping.
     """
     if len(properties.lower) != model.nv:
         raise ValueError(
@@ -167,8 +167,9 @@ def default_max_contacts(model: Model) -> int:
     """Return the default of `max_contacts`, which is sufficient for a pile of the bodies.
 
     A close-packed sphere has twelve contacts, and two spheres share each contact. A body with only
-    spheres therefore counts as six contacts, or as four contacts in a model with more than
-    `LARGE_MODEL` bodies. A body with other shapes counts as twelve contacts.
+    spheres therefore counts as six contacts, and any other body as twelve. In a model with more
+    than `LARGE_MODEL` bodies, a body with only spheres counts as four contacts, a number that was
+    found by trial.
     """
     of_ball = 6 if model.nb <= LARGE_MODEL else 4
     return sum(

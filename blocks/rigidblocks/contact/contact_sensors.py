@@ -101,9 +101,12 @@ class SensorTables:
         return tuple(found)
 
     def _side(self, sensor: ContactSensor, names: Sequence[str]) -> tuple[int, ...]:
-        """Return the sorted shape indices of a group of bodies and materials.
+        """Return the sorted shape indices of one side of the sensor.
 
-        `names` is the group: one of the two sides of the sensor (`ContactSensor.sides`).
+        `names` are the names of the bodies and materials on this side (`ContactSensor.sides`).
+
+        Raises:
+            ValueError: A name has no shapes, or the first side contains a ground surface.
         """
         rows = {row for name in names for row in self._rows_of(sensor, name)}
         flat = [row for row in rows if not isinstance(self._rows[row][1], Shape)]
@@ -162,9 +165,9 @@ class SensorTables:
         return max(1, len(self._rows))
 
     def _signs(self, sides: tuple[tuple[int, ...], tuple[int, ...]]) -> list[int]:
-        """Return the sensor side of each shape as a sign.
+        """Return a number for each shape: 1 on the first side, -1 on the second side, 0 otherwise.
 
-        The sign is 1 on the first side, -1 on the second side, and 0 for all other shapes.
+        `sides` contains the shape indices of the two sides of a sensor.
         """
         one, other = map(set, sides)
         return [(k in one) - (k in other) for k in range(self._count)]

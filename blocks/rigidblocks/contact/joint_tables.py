@@ -35,8 +35,8 @@ KINDS: dict[type[Joint], int] = {
 class TreeTables:
     """C tables of the kinematic trees and the free bodies of a model, with the joint properties.
 
-    A free body has a six-degree-of-freedom joint to the base, at the base origin, and no children.
-    All other bodies are links. The degrees of freedom of the links are numbered consecutively.
+    All bodies except the free bodies (`free_bodies`) are links. The degrees of freedom of the links
+    are numbered consecutively.
     """
 
     model: Model
@@ -72,7 +72,7 @@ class TreeTables:
 
     @cached_property
     def leaf(self) -> tuple[int, ...]:
-        """Index of the last degree of freedom that moves each body.
+        """Index of the last degree of freedom on the path from the base to each body.
 
         The index is -1 for free bodies and for bodies that are fixed to the base.
         """
@@ -110,10 +110,10 @@ class TreeTables:
 
     @cached_property
     def spans(self) -> tuple[tuple[int, int], ...]:
-        """First degree of freedom and length of the tree that contains each degree of freedom.
+        """First degree of freedom and size of the tree of each degree of freedom, as pairs.
 
-        The length is the number of degrees of freedom from the first to the last one of the tree.
-        Trees that are connected by loops count as one tree.
+        The size is the number of degrees of freedom from the first to the last one of the tree.
+        Loops join the trees that they connect to one tree.
         """
         root: list[int] = []
         for d, p in enumerate(self.parent_dof):
@@ -129,8 +129,8 @@ class TreeTables:
     def _trees_joined_by_loops(self, root: Sequence[int]) -> Iterator[tuple[int, int]]:
         """Yield the root degrees of freedom of the two trees that each loop joint connects.
 
-        The method yields all pairs repeatedly. A caller that merges the trees of each pair
-        therefore also merges chains of trees.
+        The method yields the list of all pairs once per pair. One pass may merge only parts of a
+        chain of trees; the repetition lets the caller merge the whole chain.
         """
         ends = [
             [self.leaf[i] for i in (loop.predecessor, loop.successor) if i >= 0]
@@ -142,10 +142,11 @@ class TreeTables:
 
     @cached_property
     def stops(self) -> tuple[tuple[int, int, float, float, float], ...]:
-        """Stops as tuples: degree of freedom, index in q, lower and upper limit, maximum force.
+        """Joint stops and dry friction of the joints, as tuples of the same form.
 
-        A stop has an infinite maximum force. Dry friction of a joint is an additional element with
-        infinite limits, whose maximum force is the friction force.
+        A tuple contains the degree of freedom, the index in q, the lower and upper limits, and the
+        maximum force. The maximum force of a stop is infinite. Dry friction has infinite limits,
+        and its maximum force is the friction force.
         """
         n, found = self.joint_properties, []
         for d, (k, j) in enumerate(self.dofs):

@@ -52,7 +52,10 @@ class Complementarity(NamedTuple):
 
 
 class QuadraticProgramme(NamedTuple):
-    """Quadratic programme: minimize 1/2 x^T P x + c^T x, subject to A x + b >= 0."""
+    """Quadratic programme: minimize 1/2 x^T P x + c^T x, subject to A x + b >= 0.
+
+    The unknown is x (n,). The coefficients are P (n, n), c (n,), A (m, n) and b (m,).
+    """
 
     P: Array
     c: Array
@@ -63,7 +66,9 @@ class QuadraticProgramme(NamedTuple):
 def force_programme(M: ArrayLike, d: ArrayLike) -> QuadraticProgramme:
     """Return the quadratic programme for the forces lam of a frictionless contact problem.
 
-    minimize 1/2 lam^T M lam + d^T lam subject to lam >= 0                       (RBDA Eq 11.43)
+        minimize 1/2 lam^T M lam + d^T lam subject to lam >= 0                   (RBDA Eq 11.43)
+
+    M (n, n) and d (n,) are as in `complementarity`.
     """
     M, d = check_complementarity_problem(M, d)
     return QuadraticProgramme(M, d, np.eye(len(d)), np.zeros(len(d)))
@@ -149,9 +154,11 @@ def _check_numbers(M: Array, d: Array) -> None:
 
 
 def unit_scale(M: Array) -> Array:
-    """Return the scale factors (n,) of the unknowns for a unit diagonal of M.
+    """Return the factors s (n,) that scale the symmetric matrix M (n, n) to a unit diagonal.
 
-    If a diagonal element is zero, the factor is one.
+        s_i = 1 / sqrt(M_ii)
+
+    Element (i, j) of the scaled matrix is s_i M_ij s_j. If M_ii is zero, s_i is one.
     """
     diagonal = M.diagonal()
     movable = diagonal > 1e-26 * diagonal.max(initial=0.0)
@@ -160,6 +167,8 @@ def unit_scale(M: Array) -> Array:
 
 def _pivot(A: Array, b: Array) -> tuple[Array, list[int], list[int], bool]:
     """Solve w = A lam + b, w >= 0, lam >= 0, w^T lam = 0 by pivoting.
+
+    A (n, n) is symmetric and positive semidefinite, and b is (n,).
 
     Returns:
         The contact forces lam (n,), the indices of the contacts with w = 0 that carry the forces,
@@ -199,8 +208,9 @@ def _ray_rounding(A: Array, b: Array, ray: Array) -> float:
 def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Array | None:
     """Increase the force of contact j until its w is zero; release contacts whose force is zero.
 
-    The function changes lam and `basis`, and returns None. If no force makes w zero, it returns the
-    force direction r >= 0 (n,) with A r = 0 (a ray).
+    The function changes the forces lam (n,) and the contact indices `basis`, and returns None. `w`
+    is the initial value of w_j = (A lam + b)_j. The scaled Delassus matrix is A (n, n). If no force
+    makes w_j zero, the result is a force direction r >= 0 (n,) with A r = 0 (a ray).
     """
     while True:
         # Per unit of lam_j, lam_B changes by -x = -A_BB^-1 A_Bj and w_j by the Schur complement
@@ -224,7 +234,10 @@ def _raise_force(A: Array, lam: Array, basis: list[int], j: int, w: float) -> Ar
 
 
 def _first_at_zero(lam: Array, x: Array) -> tuple[int, float]:
-    """Return the index of the force in lam - s x that first reaches zero as s grows, and s."""
+    """Return the index of the force that first reaches zero, and the step s at which it does.
+
+    The forces are lam - s x (m,) for the step s >= 0. If no force reaches zero, s is infinite.
+    """
     falling = x > 1e-12  # smaller rates are rounding; found by trial
     room = np.where(falling, lam / np.where(falling, x, 1.0), np.inf)
     k = int(np.argmin(room)) if len(room) else -1
@@ -253,9 +266,10 @@ def _mask(members: Sequence[int], n: int) -> Array:
 
 
 def _is_unique(A: Array, loaded: Array, closed: Array) -> bool:
-    """Return True if the contact forces are unique: no other lam >= 0 has the same A lam.
+    """Return True if only one vector of contact forces lam >= 0 (n,) solves the problem.
 
-    S are the contacts with a force (`loaded`), and D the other closed contacts. By Gordan's
+    A (n, n) is the scaled Delassus matrix. S are the indices of the contacts with a force (mask
+    `loaded`). D are the indices of the closed contacts without a force (mask `closed`). By Gordan's
     theorem, lam is unique if two conditions hold:
 
         A_SS is regular,    (A_DD - A_DS A_SS^-1 A_SD) f > 0 for some forces f >= 0
@@ -430,7 +444,7 @@ def _solve_pyramids(M: Array, d: Array, mu: Array, c: Array) -> Array | None:
     all separation velocities are nonnegative.
     """
     problem, k, n = _unit_problem(M, d, mu, c), len(mu), len(d) - 2 * len(mu)
-    basis = _smooth_basis(problem)
+    basis = _frictionless_basis(problem)
     adhering = np.concatenate([c > 0, np.zeros(n - k, dtype=bool)])
     tried = basis[:n] | adhering
     for attempt in range(2 * n + 2):
@@ -473,9 +487,9 @@ def checked_friction(size: int, mu: ArrayLike, c: ArrayLike) -> tuple[Array, Arr
 class _UnitProblem(NamedTuple):
     """Contact problem w = A lam + b, scaled so that |b| and the diagonal of A are at most one.
 
-    `unit` (n + 2k,) times the scaled solution lam is the solution of the original problem. `mu` and
-    `c` (k,) are the scaled coefficients of the friction limit. `limit` (k,) contains the square
-    roots of the largest diagonal elements for the two tangents of each contact.
+    A (n + 2k, n + 2k) is the scaled Delassus matrix, and b (n + 2k,) is w for lam = 0. `mu` and `c`
+    (k,) are the scaled coefficients of the friction limit mu lam_z + c. Multiply each element of
+    lam by the element of `unit` (n + 2k,) to obtain the solution of the original problem.
     """
 
     A: Array
@@ -483,7 +497,6 @@ class _UnitProblem(NamedTuple):
     mu: Array
     c: Array
     unit: Array
-    limit: Array
 
 
 def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
@@ -502,14 +515,14 @@ def _unit_problem(M: Array, d: Array, mu: Array, c: Array) -> _UnitProblem:
         mu * scale[:k] * limit,
         c / size * limit,
         size * scale,
-        limit,
     )
 
 
-def _smooth_basis(problem: _UnitProblem) -> Array:
-    """Return the basis, a mask of the elements of z, of the solution without friction.
+def _frictionless_basis(problem: _UnitProblem) -> Array:
+    """Return the mask (n + 5k,) of the basic unknowns in the solution without friction.
 
-    If no such solution exists, all elements of the mask are False.
+    The mask refers to the unknowns z of `_standard_form`. If no solution exists, all elements are
+    False.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     basis = np.zeros(n + 5 * k, dtype=bool)
@@ -521,24 +534,25 @@ def _smooth_basis(problem: _UnitProblem) -> Array:
 def _solve_for_active_set(
     problem: _UnitProblem, normal: Array, basis: Array
 ) -> tuple[Array | None, Array]:
-    """Solve for the forces lam of the contacts `normal`; return lam and the final basis.
+    """Solve a contact problem in which only the contacts `normal` transmit forces.
 
-    The other contacts have no force. `basis` (n + 5k,) is the initial basis: a mask of the unknowns
-    z of all contacts in standard form (`_standard_form`). lam is None if the pivoting fails.
+    `normal` contains contact indices. `basis` (n + 5k,) is the initial basis, a mask of the
+    unknowns z of all contacts (`_standard_form`). The function returns the forces lam (n + 2k,) of
+    the original problem and the final basis. lam is None if the pivoting fails.
     """
     k, n = len(problem.mu), len(problem.b) - 2 * len(problem.mu)
     rubbing = normal[normal < k]
     tangents = n + 2 * rubbing[:, None] + np.arange(2)
     edges = n + 4 * rubbing[:, None] + np.arange(4)
     part = np.concatenate([normal, tangents.ravel()])
-    places = np.concatenate([normal, edges.ravel(), n + 4 * k + rubbing])
+    unknowns = np.concatenate([normal, edges.ravel(), n + 4 * k + rubbing])
     A, b = problem.A[np.ix_(part, part)], problem.b[part]
     N, q, G = _standard_form(A, b, problem.mu[rubbing], problem.c[rubbing])
-    z, found = _solve(N, q, G, _break_ties(q, places), basis[places])
+    z, found = _solve(N, q, G, _break_ties(q, unknowns), basis[unknowns])
     ended, lam = np.zeros_like(basis), np.zeros_like(problem.b)
     if z is None:
         return None, ended
-    ended[places], lam[part] = found, G @ z[: G.shape[1]]
+    ended[unknowns], lam[part] = found, G @ z[: G.shape[1]]
     return problem.unit * lam, ended
 
 
@@ -547,9 +561,10 @@ def _solve(
 ) -> tuple[Array | None, Array]:
     """Solve 0 <= z, w = N z + q >= 0, z^T w = 0; return z and its basis.
 
-    The pivoting uses `q_perturbed` (`_break_ties`) instead of q. It starts from the basis `start`,
-    and after a failure from an empty basis. The last attempt adds a small compliance to the contact
-    forces G z, which makes dependent contacts independent. If all attempts fail, z is None.
+    The function pivots with `q_perturbed` (`_break_ties`) instead of q (m,), up to three times.
+    The first attempt starts from the basis `start`, the second from an empty basis. The third also
+    adds a small compliance to the contact forces G z, which makes dependent contacts independent.
+    If all attempts fail, z is None.
     """
     best, z, found, none = _LOST, None, start, np.zeros_like(start)
     forces = G.shape[1]
@@ -565,16 +580,16 @@ def _solve(
     return z, found
 
 
-def _break_ties(q: Array, places: Array | None = None) -> Array:
+def _break_ties(q: Array, indices: Array | None = None) -> Array:
     """Perturb each element of q by a different small amount, which prevents cycling.
 
         q_i' = q_i + _PERTURBATION (1 + (i phi mod 1))
 
-    phi is the golden ratio minus 1, so no two perturbations are equal. `places` contains the index
+    phi is the golden ratio minus 1, so no two perturbations are equal. `indices` contains the index
     i of each element, by default 0 to len(q) - 1.
     """
     return q + _PERTURBATION * (
-        1.0 + (np.arange(len(q)) if places is None else places) * 0.6180339887498949 % 1.0
+        1.0 + (np.arange(len(q)) if indices is None else indices) * 0.6180339887498949 % 1.0
     )
 
 
@@ -601,10 +616,10 @@ def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Arra
 
 @cache
 def _edges(n: int, k: int) -> tuple[Array, Array]:
-    """Return the matrices that map pyramid edge forces to contact forces and to their sums.
+    """Return the matrix G of the contact forces, and the matrix E of the edge force sums.
 
-    G (n + 2k, n + 4k) maps normal forces and edge forces to lam. The second matrix (4k, k) sums the
-    four edge forces of each of the k contacts with friction.
+    G (n + 2k, n + 4k) maps the n normal forces and the 4k edge forces to lam. E^T (k, 4k) maps the
+    edge forces to their sum at each of the k contacts with friction.
     """
     edges = np.array([[1.0, -1.0, 1.0, -1.0], [1.0, -1.0, -1.0, 1.0]]) / np.sqrt(2)
     G = np.block(

@@ -125,19 +125,19 @@ def _joint_forces(
 
 
 def contact_bias(model: Model, q: Array, qd: Array, contacts: Sequence[AnyContact]) -> Array:
-    """Return the separation accelerations (n,) [m/s^2] at qdd = 0 (RBDA Eq 11.30).
+    """Return the separation accelerations (n_c,) [m/s^2] at qdd = 0 (RBDA Eq 11.30).
 
         n . a^vp + dn/dt . v
 
-    These are the elements of (dT/dt)^T qd; the columns of T are the contact normals in joint space.
-    n is the normal of a contact, and v and a^vp are the relative velocity and velocity-product
-    acceleration of the two bodies at the contact.
+    These are the elements of (dT/dt)^T qd; column i of T is the joint force of a unit normal force
+    at contact i. n (6,) is the unit normal force of a contact. v and a^vp (6,) are the relative
+    velocity and the relative velocity-product acceleration of its two bodies.
 
     Args:
         model: The model.
         q: Configuration (nq,).
         qd: Velocity (nv,).
-        contacts: The n contacts.
+        contacts: The n_c contacts.
     """
     check_contacts(model, contacts)
     X = [pose.inverse() for pose in body_poses(model, q)]

@@ -66,7 +66,7 @@ class Phase:
 
     @property
     def sticking(self) -> tuple[int, ...]:
-        """Indices of the loaded contacts that do not slip; they include frictionless contacts."""
+        """Indices of the loaded contacts without a sliding direction: sticking or frictionless."""
         return tuple(i for i in self.pressed if i not in self.slip)
 
 
@@ -126,15 +126,15 @@ class Directions(NamedTuple):
         return [self.z[i], *self.tangents(i)]
 
 
-def directions(rubs: Sequence[bool], chosen: Sequence[int]) -> Directions:
+def directions(has_friction: Sequence[bool], chosen: Sequence[int]) -> Directions:
     """Return the indices of the directions of the contacts `chosen`: normal, then two tangents.
 
-    `rubs[i]` is True if contact i has friction. A contact without friction has no tangents.
+    `has_friction[i]` is True if contact i has friction. A contact without friction has no tangents.
     """
     z, xy, r = dict[int, int](), dict[int, slice](), 0
     for i in chosen:
         z[i], r = r, r + 1
-        if rubs[i]:
+        if has_friction[i]:
             xy[i], r = slice(r, r + 2), r + 2
     return Directions(z, xy)
 
@@ -286,8 +286,8 @@ def _normal_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
         column = np.zeros(len(equation.d))
         column[D.z[i]] = 1.0
         if i in phase.slip:
-            begun = phase.slip[i] @ equation.surfaces.tangents[i]
-            way = _friction_direction(begun, equation.w[D.xy[i]], phase.slow)
+            initial = phase.slip[i] @ equation.surfaces.tangents[i]
+            way = _friction_direction(initial, equation.w[D.xy[i]], phase.slow)
             column[D.xy[i]] = -equation.mu(i) * way
         near = float(phase.near[i][0]) if i in phase.near else 0.0
         columns.append((D.z[i], column, near))
@@ -305,17 +305,18 @@ def _tangent_columns(equation: PhaseEquation, phase: Phase) -> list[_Column]:
     return columns
 
 
-def _friction_direction(begun: Array, xy: Array, slow: float) -> Array:
-    """Return the direction (x, y) opposite to the friction force of a slipping contact.
+def _friction_direction(initial: Array, xy: Array, slow: float) -> Array:
+    """Return the direction s (2,) opposite to the friction force of a slipping contact.
 
         s = u / |u|,  u = v + max(slow - |v|, 0) s0
 
-    v is the sliding velocity `xy`, and s0 is the initial direction `begun`. Below the speed `slow`
-    [m/s], friction rotates the velocity faster than an integrator step can resolve, so s0
-    contributes to the result. On a straight path the result does not depend on s0.
+    v (2,) [m/s] is the sliding velocity `xy`, and s0 (2,) is the sliding direction `initial` at the
+    start of the contact mode. Below the speed `slow` [m/s], friction rotates the velocity faster
+    than an integrator step can resolve, so s0 contributes to the result. On a straight path the
+    result does not depend on s0.
     """
     speed = np.hypot(*xy)
-    xy = xy + max(slow - speed, 0.0) * begun
+    xy = xy + max(slow - speed, 0.0) * initial
     return np.asarray(xy / max(np.hypot(*xy), 1e-300))
 
 
@@ -435,12 +436,18 @@ def slow_contacts(equation: PhaseEquation, h: float) -> list[int]:
 
 
 def _acceleration_scale(equation: PhaseEquation) -> float:
-    """Return the scale of the accelerations, max(1, max |d|), for zero tolerances."""
+    """Return the acceleration scale max(1, max |d|) of zero tolerances.
+
+    d (r,) are the accelerations along all directions for zero contact forces.
+    """
     return float(np.abs(equation.d).max(initial=1.0))
 
 
 def _slow_speed(equation: PhaseEquation, h: float) -> float:
-    """Return the speed 2 h max |d| [m/s] that a contact may lose in two steps of length h [s]."""
+    """Return the speed [m/s] that a contact may lose in two integrator steps of length h [s].
+
+    The result is 2 h times the acceleration scale, but at least `SPEED_TOLERANCE`.
+    """
     return max(2.0 * h * _acceleration_scale(equation), SPEED_TOLERANCE)
 
 
@@ -515,11 +522,10 @@ def _differ_only_in_directions(first: Phase, second: Phase) -> bool:
 
 
 def _correct_phase(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Change the mode of one contact with an impossible force or acceleration; return the mode.
+    """Make the first correction that the contact mode needs; return the corrected mode.
 
-    lam (r,) and a (r,) are the forces and accelerations of `phase_forces`.
-
-    The result is None if the contact mode is possible.
+    lam (r,) and a (r,) are the forces and accelerations of `phase_forces`. The result is None if
+    the mode needs no correction.
     """
     for change in (
         _release_contact,
@@ -580,9 +586,10 @@ def _share_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array)
 
 
 def _start_slipping(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) -> Phase | None:
-    """Start slip at the contacts farthest outside their friction cone; return the new mode.
+    """Start slip at the contact with the largest ratio of friction force to friction limit.
 
-    The result is None if all friction forces of sticking contacts are inside their cone.
+    Contacts with equal ratios start to slip together. The function returns the new mode, or None if
+    no ratio exceeds 1.
     """
     del a
     D, sticking = equation.D, _sticking_contacts(equation, phase)
@@ -625,7 +632,8 @@ def _turn_friction(equation: PhaseEquation, phase: Phase, lam: Array, a: Array) 
 def _sweep_modes(equation: PhaseEquation, phase: Phase) -> Phase:
     """Find the mode of contacts that start from rest, by Gauss-Seidel sweeps.
 
-    The sweeps solve the contact problem for the accelerations.
+    The sweeps compute the contact forces lam for the accelerations a = M lam + d. These forces
+    determine which contacts are loaded, and which of the loaded contacts slip.
     """
     D, lam = equation.D, _swept_forces(equation)
     force = _force_scale(equation, lam, phase)

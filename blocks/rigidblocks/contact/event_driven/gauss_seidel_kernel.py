@@ -23,11 +23,11 @@ from rigidblocks.tracing.trace import trace
 def compiled_sweeps(n: int, k: int, sweeps: int = 30, cone: bool = True) -> CompiledFunction:
     """Return the compiled `contact.projected_sweeps` for n contacts, the first k with friction.
 
-    The arguments of the compiled function are (M, d, mu, c, start). Their shapes are M (n + 2k, n +
-    2k), d and start (n + 2k,), mu and c (k,). The function returns lam, w = M lam + d, and the
-    residual of `contact.contact_residual`. Every call executes exactly `sweeps` sweeps. Open
-    contacts take less time, because a sweep skips part of their computation. The friction limit is
-    Coulomb's cone if `cone` is true, otherwise the pyramid.
+    The compiled function has the arguments M (n + 2k, n + 2k), d (n + 2k,), mu (k,), c (k,) and
+    start (n + 2k,) of `projected_sweeps`. It returns the forces lam (n + 2k,), the velocities
+    w = M lam + d, and the residual of `contact.contact_residual`. Every call executes exactly
+    `sweeps` sweeps. Open contacts take less time, because a sweep skips part of their computation.
+    The friction limit is Coulomb's cone if `cone` is true, otherwise the pyramid.
 
     Raises:
         ValueError: k is not in the range 0 <= k <= n.

@@ -69,7 +69,8 @@ def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
 
         lam . w+ <= 0
 
-    w+ = w + M lam are the contact velocities after the impulse. Every solution of a contact problem
+    w (m,) are the contact velocities before the impulse, and w+ = w + M lam after it. M (m, m) maps
+    impulses to velocity changes. Every solution of a contact problem
     satisfies this condition, but an iterate that has not converged can violate it. The condition
     also implies that the kinetic energy does not increase.
     """
@@ -80,7 +81,10 @@ def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
 
 
 def impulse_energy(M: Array, w: Array, lam: Array) -> Any:
-    """Return the change of kinetic energy lam . (w + M lam / 2) [J] by a contact impulse lam."""
+    """Return the change of kinetic energy lam . (w + M lam / 2) [J] by a contact impulse lam.
+
+    M (m, m), w (m,) and lam (m,) are as in `workless_impulse`.
+    """
     return lam @ (w + M @ lam / 2)
 
 
@@ -354,10 +358,10 @@ def _sequential_impacts(M: Array, w: Array, e: Array, solve: Solver) -> Array:
 def _mobility(
     I1: RigidInertia | None, I2: RigidInertia | None, N: Array
 ) -> tuple[Array, list[Array]]:
-    """Return the inverse inertia N^T (I1^-1 + I2^-1) N (k, k) of two bodies at a common point.
+    """Return N^T (I1^-1 + I2^-1) N (k, k), and the list of I1^-1 N and I2^-1 N (6, k).
 
-    N (6, k) contains unit forces through the point. The second result contains I^-1 N (6, k) for
-    each body.
+    The first result is the inverse inertia of two bodies at their contact point. N (6, k) contains
+    unit forces through this point.
     """
     _check_unit_forces(N)
     if I1 is None and I2 is None:
@@ -372,7 +376,8 @@ def _mobility(
 def _velocities(body: int, inertia: RigidInertia | None, N: Array) -> Array:
     """Return the velocity changes I^-1 N (6, k) of a body due to the unit impulses N (6, k).
 
-    The result is zero for a body that cannot move (`inertia` is None).
+    The result is zero for a body that cannot move (`inertia` is None). `body` is the number of the
+    body, 1 or 2, in the error message.
     """
     if inertia is None:
         return np.zeros_like(N)
@@ -501,7 +506,7 @@ def _limit_work(M: Array, d: Array, u: Array, correction_speed: Array, lam: Arra
 
 
 def _relative_velocity(w: Array, normal: Array) -> Array:
-    """Return the contact velocities w (n + 2k,) relative to the normal velocities `normal` (n,)."""
+    """Subtract `normal` (n,) from the normal components of the contact velocities w (n + 2k,)."""
     return np.asarray(w - np.concatenate([normal, np.zeros(len(w) - len(normal))]))
 
 

@@ -113,7 +113,7 @@ def _sweep(
 
 
 def conjugate_factor(size: Any, last: Any) -> Any:
-    """Return the extrapolation factor beta = |step|^2 / |last step|^2 of conjugate gradients.
+    """Return the extrapolation factor beta = `size` / `last` of the conjugate gradient method.
 
     The result is 0 if beta >= 1.
 

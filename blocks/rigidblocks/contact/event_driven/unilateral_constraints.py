@@ -89,8 +89,9 @@ class JointLimit:
 
     The limit is the upper limit if `upper` is True, else the lower limit.
 
-    The joint has one variable. The gap [rad or m] is the distance of this variable to the limit.
-    The joint force of a unit contact force is +-e_j, a unit vector (nv,).
+    The joint has one degree of freedom. The gap [rad or m] is the distance of its position variable
+    to the limit. A unit contact force has the joint force `sign` e_j (nv,), where e_j is the unit
+    vector of the velocity variable of the joint.
     """
 
     joint: int
@@ -218,7 +219,7 @@ def plane_contacts(
 def sphere_contacts(
     model: Model, q: Array, qd: Array, pairs: Sequence[tuple[int, int]], mu: Any = 0.0
 ) -> list[PointContact]:
-    """Return the contacts between pairs of spheres, or of a sphere and a point.
+    """Return one contact for each pair of spheres, and for each pair of a sphere and a point.
 
     Args:
         model: The model.
