@@ -142,3 +142,13 @@ def test_fmu_of_a_world_with_compliant_contact_matches_the_results_of_the_plant(
     assert_allclose(q, x["world.high_q"][:, 6], atol=1e-12)
     for name in ("above_distance", "floor_normal_force", "left_out"):
         assert_allclose(y[name], np.ravel(x[f"world.{name}"]), rtol=1e-9, atol=1e-9)
+
+
+def test_robot_in_a_world_starts_on_the_offset_of_its_mimic_joint(tmp_path):
+    path = tmp_path / "pair.urdf"
+    path.write_text(LINKED.replace('multiplier="-2"', 'multiplier="-2" offset="0.3"'))
+    world = World("yard")
+    world.add_ground(Plane())
+    world.add_robot("pair", path)
+    (q,) = (port.start for port in world.soft_plant(1e4).states if port.name == "pair_q")
+    assert_allclose(q, [0.0, 0.3])

@@ -413,7 +413,12 @@ class World:
         if description is not None:
             q0 = description.q0 if q0 is None else q0
             qd0 = description.qd0 if qd0 is None else qd0
-        q = start_configuration(model, q0)
+        q = np.array(start_configuration(model, q0))
+        elements = {} if description is None else shifted_elements(description, model, X)
+        if q0 is None:  # the neutral positions of coupled joints may contradict each other
+            for c in elements.get("couplings", ()):
+                source = q[model.q_slices[c.source].start]
+                q[model.q_slices[c.joint]] = c.polynomial(source)
         qd = finite(np.zeros(model.nv) if qd0 is None else qd0, (model.nv,), f"qd0 of '{name}'")
         placed, q = moved_model(model, q, X)
         if description is None:
@@ -428,7 +433,7 @@ class World:
                 q,
                 qd,
                 False,
-                **shifted_elements(description, model, X),
+                **elements,
             )
 
     def add_body(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.polynomial import Polynomial
 
 from rigidblocks.common.arrays import floats_of_shape, is_frozen, read_only
 from rigidblocks.common.display_hooks import Picture, picture
@@ -68,6 +69,11 @@ class Coupling(NamedTuple):
     ratio: float
     offset: float
     curve: tuple[float, ...] = ()
+
+    @property
+    def polynomial(self) -> Polynomial:
+        """Position of the joint as a polynomial of the position of the source."""
+        return Polynomial([self.offset, self.ratio, *self.curve])
 
 
 class Actuator(NamedTuple):

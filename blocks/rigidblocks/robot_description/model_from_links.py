@@ -299,11 +299,8 @@ def _keyframe(
         position[at], velocity[of] = q.get(name, position[at]), qd.get(name, velocity[of])
     for c in couplings:
         at, of = (slices[c.source].start for slices in (model.q_slices, model.v_slices))
-        value, slope = c.ratio * position[at] + c.offset, c.ratio
-        if c.curve:
-            curve = Polynomial([0.0, 0.0, *c.curve])
-            value, slope = value + curve(position[at]), slope + curve.deriv()(position[at])
-        position[model.q_slices[c.joint]] = value
+        slope = c.polynomial.deriv()(position[at])
+        position[model.q_slices[c.joint]] = c.polynomial(position[at])
         velocity[model.v_slices[c.joint]] = slope * velocity[of]
     return Keyframe(read_only(position), read_only(velocity))
 
