@@ -217,6 +217,16 @@ def test_rotors_and_gears_with_invalid_parameters_are_rejected():
         Drive("the rotor", "joint1", Rotor(1.0))
 
 
+@pytest.mark.parametrize("curve", [0.5, None, "ab", ((1.0,),), (np.nan,), (np.inf, 0.0)])
+def test_follower_curve_without_finite_numbers_is_rejected(curve):
+    with pytest.raises(ValueError, match="curve of a Follower must be a sequence of finite"):
+        Follower(1, curve=curve)
+
+
+def test_follower_curve_may_be_a_list_or_an_array():
+    assert Follower(1, curve=[1, 2]).curve == Follower(1, curve=np.array([1.0, 2.0])).curve
+
+
 def test_initial_configuration_that_violates_a_gear_is_rejected():
     gear = geared("g", "joint2", "joint1", 2.0, 0.1)
     assert_allclose(RobotPlant(planar2(), elements=(gear,)).q0, [0.0, 0.1])

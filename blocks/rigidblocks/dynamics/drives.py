@@ -372,7 +372,8 @@ class Follower(Numbers):
     motors, and a follower may drive other joints.
 
     Raises:
-        ValueError: The ratio is zero, and no coefficient of a higher power is given.
+        ValueError: The ratio is zero, and no coefficient of a higher power is given. Or `curve` is
+            not a sequence of finite numbers.
     """
 
     joint: str | int | AlongJoint
@@ -386,6 +387,16 @@ class Follower(Numbers):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        try:
+            curve = np.array(self.curve, dtype=float)
+        except (TypeError, ValueError):
+            curve = np.array(np.nan)
+        if curve.ndim != 1 or not np.all(np.isfinite(curve)):
+            raise ValueError(
+                "the curve of a Follower must be a sequence of finite numbers, the coefficients of "
+                f"q^2, q^3 and so on, not {self.curve!r}"
+            )
+        object.__setattr__(self, "curve", tuple(curve.tolist()))
         if isinstance(self.ratio, float | int) and self.ratio == 0 and not any(self.curve):
             raise ValueError("the ratio of a Follower must not be zero")
 
@@ -613,7 +624,7 @@ class Drive:
             return None
         assert isinstance(self.line, AlongJoint)
         f = self.follower
-        return GearPair(f.joint, self.line, f.ratio, f.offset, tuple(f.curve))
+        return GearPair(f.joint, self.line, f.ratio, f.offset, f.curve)
 
     # ---- signals ----
 
