@@ -228,6 +228,18 @@ def changed(change):
     return json.dumps(text)
 
 
+PLACE = {"E": np.eye(3).tolist(), "r": [0, 0, 0]}
+FRAMES = [{"body": body, "placement": PLACE} for body in (-1, 1)]
+PATH = {"kind": "path", "frames": FRAMES, "numbers": [1]}
+ACTUATOR = {
+    "name": "a",
+    "gear": 1,
+    "gain": [1, 0, 0],
+    "bias": [0, 0, 0],
+    "line": PATH,
+    "control": [None, None],
+    "force": [None, None],
+}
 BROKEN = {
     "no JSON": ("{\n1", r"robot\.json:2: invalid JSON: expecting property name"),
     "not a number": ('{"format": NaN}', "invalid JSON in robot file: NaN is not a number"),
@@ -306,6 +318,18 @@ BROKEN = {
     "a string with a text for a point": (
         changed(lambda d: d["model"]["strings"].append(string(points="AB"))),
         r"model\.strings\[0\]\.points must be a list",
+    ),
+    "a tendon with joints and a line": (
+        changed(lambda d: d["tendons"].append({"name": "t", "joints": [0], "line": PATH})),
+        r"tendons\[0\]\.joints must be empty, because the tendon has a line",
+    ),
+    "an actuator with a joint and a line": (
+        changed(lambda d: d["actuators"].append(ACTUATOR | {"joint": 0})),
+        r"actuators\[0\]\.joint must be -1, because the actuator has a line",
+    ),
+    "an actuator with other joints and a line": (
+        changed(lambda d: d["actuators"].append(ACTUATOR | {"others": [{}]})),
+        r"actuators\[0\]\.others must be \[\], because the actuator has a line",
     ),
     "a frame of no body": (
         changed(lambda d: d["frames"].update(a={"body": 7, "placement": {}})),

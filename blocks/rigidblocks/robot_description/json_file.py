@@ -644,6 +644,8 @@ def _tendon(node: Node, model: Model | PlanarModel) -> Tendon:
     line = None if given is None else _body_line(given, model.nb)
     if not joints and line is None:
         raise node["joints"].error("must list one or more joints")
+    if joints and line is not None:
+        raise node["joints"].error("must be empty, because the tendon has a line")
     lower, upper = (item.value if item.value is None else item.number() for item in node["limits"])
     return Tendon(
         node["name"].text(),
@@ -763,6 +765,9 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
         values["feedforward"] = given.value is True
     if (given := node.get("line")) is not None:
         line = _body_line(given, model.nb)
+        for key, default in (("joint", -1), ("others", [])):
+            if (other := node.get(key)) is not None and other.value != default:
+                raise other.error(f"must be {default}, because the actuator has a line")
         return Actuator(node["name"].text(), -1, node["gear"].number(), **values, line=line)
     joint = _single_dof_joint(node["joint"], model)
     values["others"] = tuple(_other_joint(item, model, joint) for item in node.items("others"))
