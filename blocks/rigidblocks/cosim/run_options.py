@@ -24,7 +24,7 @@ CATCH_UP, SKIP, STOP = "catch-up", "skip", "stop"  # values of the option `overr
 
 
 class IntegrationOptions(TypedDict, total=False):
-    """Integration options of the blocks that were added without a method, as in `System.add`.
+    """Integration options of the blocks that `System.add` has added without a method.
 
     Attributes:
         method: Integration method, or its name.
@@ -47,8 +47,8 @@ class CouplingOptions(TypedDict, total=False):
     Attributes:
         order: Stepping order of the parts, "gauss-seidel" or "jacobi".
         extrapolate: Degree of the input polynomials: 0, 1 or 2.
-        iterate: True repeats each step of parts in a loop once; "newton" repeats it until
-            convergence.
+        iterate: True takes each step of the parts in a connection loop twice. "newton" repeats the
+            step until convergence.
         step_tol: Tolerance of the step size control.
         step_min: Minimum communication step [s].
         bonds: Pairs of a force output and a velocity output; True selects all pairs.
@@ -118,7 +118,7 @@ DEFAULTS: Mapping[str, Any] = MappingProxyType(
 
 def add_defaults(
     function: Callable[..., Any],
-    given: Mapping[str, Any],
+    options: Mapping[str, Any],
     allowed: type,
     defaults: Mapping[str, Any] = DEFAULTS,
 ) -> dict[str, Any]:
@@ -126,7 +126,7 @@ def add_defaults(
 
     Args:
         function: Called function, for the error messages.
-        given: Options of the call.
+        options: Options of the call.
         allowed: Typed dictionary of the allowed options.
         defaults: Default values of the options.
 
@@ -137,7 +137,7 @@ def add_defaults(
         TypeError: An option is unknown, or a value of a Boolean option is not True or False.
     """
     types = get_type_hints(allowed)
-    for name, value in given.items():
+    for name, value in options.items():
         if name not in types:
             known = (*inspect.signature(function).parameters, *types)
             known = tuple(one for one in known if one != "options")
@@ -146,7 +146,7 @@ def add_defaults(
             )
         if types[name] is bool and not isinstance(value, bool | np.bool):
             raise TypeError(f"{name} must be True or False, not {value!r}")
-    return {name: defaults[name] for name in types} | dict(given)
+    return {name: defaults[name] for name in types} | dict(options)
 
 
 def check_numbers(arguments: Mapping[str, Any]) -> None:
@@ -190,7 +190,11 @@ class Grid:
 
     @property
     def t_stop(self) -> float:
-        """End time [s]: t_start + n dt, rounded up so that the last step is not shorter than dt."""
+        """End time t_start + n dt [s].
+
+        If rounding would make the last step shorter than dt, the end time is communication point n
+        - 1 plus dt.
+        """
         last = self.t_start + (self.n - 1) * self.dt
         return max(self.t_start + self.n * self.dt, last + self.dt)
 

@@ -46,7 +46,7 @@ class Scenario:
 
     @classmethod
     def parse(cls, given: "Scenario | Mapping[str, ArrayLike] | str | Path") -> "Scenario":
-        """Return a scenario from a table or a file.
+        """Create a scenario from a table or a file; return a scenario unchanged.
 
         A table maps names to columns: {"time": [...], "pd.kp[1]": [...]}. The first line of a .csv
         file contains the names; an empty cell keeps the previous value. A .yaml or .json file
@@ -121,8 +121,8 @@ class Schedule:
     def changes(self, dt: float, n: int) -> Iterator[tuple[int, tuple[NewValues, ...]]]:
         """Yield pairs (index of a communication point, new values that are set at this point).
 
-        A value is set at the first communication point at its time or later. The last pair contains
-        the index of the last communication point, and no values.
+        A value is set at the first communication point that is not before the time of the value.
+        The last pair contains the index of the last communication point, and no values.
 
         Args:
             dt: Communication step [s].
@@ -138,7 +138,10 @@ class Schedule:
 
 
 def _new_values(wiring: Wiring, name: str, value: Any, t: float) -> NewValues:
-    """Check the name and the value of a scenario at the time t [s]; return the new values."""
+    """Check one value of a scenario, and return it as `NewValues`.
+
+    `name` is the name of a port or element. The time t [s] is for error messages.
+    """
     part, chosen = wiring.locate_elements(name)
     component: Any = wiring.parts[part].component
     inputs = {port.name for port in component.inputs}
@@ -201,11 +204,11 @@ def _read(path: Path) -> Iterator[tuple[float, Values]]:
         raise ValueError(f"invalid number in '{path}': {error}") from None
 
 
-def read_data_file(path: Path, others: str = "") -> Any:
+def read_data_file(path: Path, other_extensions: str = "") -> Any:
     """Return the content of a .yaml or .json file.
 
-    Raises ValueError for an unknown file extension or an invalid file. `others` lists the other
-    extensions that the caller supports, for the error message.
+    Raises ValueError for an unknown file extension or an invalid file. `other_extensions` is for
+    the error message: it lists the extensions that only the caller supports, such as ".csv, ".
     """
     check_regular_file(path)
     if path.suffix.lower() == ".json":
@@ -214,7 +217,9 @@ def read_data_file(path: Path, others: str = "") -> Any:
         except ValueError as error:
             raise ValueError(f"invalid JSON in '{path}': {error}") from None
     if path.suffix.lower() not in (".yaml", ".yml"):
-        raise ValueError(f"unsupported file '{path}'; expected a {others}.yaml or .json file")
+        raise ValueError(
+            f"unsupported file '{path}'; expected a {other_extensions}.yaml or .json file"
+        )
     yaml = module_of("yaml", f"'{path}'")
     try:
         return yaml.safe_load(path.read_text())

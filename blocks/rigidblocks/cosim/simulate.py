@@ -98,7 +98,7 @@ def simulate(
 
     - `extrapolate`: degree 1 or 2 of the polynomials that extrapolate the inputs from the last
       outputs.
-    - `iterate`: True repeats each step of parts in a loop of connections once, from saved states.
+    - `iterate`: True takes each step of the parts in a connection loop twice, from saved states.
       In the second pass, the inputs are polynomials through the outputs of the first pass. "newton"
       repeats the step until the outputs agree to 1e-12, and also solves algebraic loops.
     - `step_tol`: tolerance of the error per second, relative to the magnitude of each output. The
@@ -122,7 +122,8 @@ def simulate(
 
     Scenario: `scenario` sets unconnected inputs and parameters during the run. It is a table of
     columns, {"time": [0.5, 1.0], "pd.kp[1]": [20.0, 40.0]}, or a .csv, .yaml or .json file
-    (`Scenario.parse`). Each value is set at the first step that begins at its time or later.
+    (`Scenario.parse`). Each value is set at the first communication point that is not before the
+    time of the value.
 
     Real time: `real_time` is the ratio of simulated time to wall-clock time. `overrun` selects the
     response to a step that ends after the next step is due: "catch-up", "skip" or "stop". "skip"
@@ -138,7 +139,8 @@ def simulate(
 
     Raises ValueError for an algebraic loop and for an unconnected input without a start value.
     Raises ValueError if the duration or a sample time is not a multiple of dt. Raises TypeError for
-    an argument of a wrong type. Also raises the exceptions of `Result.save` for the file `save`.
+    an argument of a wrong type. Raises the exceptions of `Result.save` if the file `save` cannot be
+    written.
 
     The run warns if dt is longer than the longest stable hold of a block (`Block.longest_hold`). It
     also warns if the inner steps of a block exceed the stability limit of an explicit method for
@@ -165,10 +167,10 @@ def simulate(
         )
     given = None if scenario is None else Scenario.parse(scenario)
     plan = make_plan(system, dt, t_start, form, options, given)
-    wanted = RecordOptions(tuple(record), every, None if save is None else Path(save))
-    wanted.check(plan.wiring, grid)
+    record_options = RecordOptions(tuple(record), every, None if save is None else Path(save))
+    record_options.check(plan.wiring, grid)
     pace = None if real_time is None else Pace(real_time, dt, overrun)
-    return execute_run(plan, grid, wanted, progress, 2, pace=pace, view=view)
+    return execute_run(plan, grid, record_options, progress, 2, pace=pace, view=view)
 
 
 class SimulationError(RuntimeError):
@@ -241,7 +243,7 @@ DELAY = 1.0  # time after which a run shows its progress bar [s]
 def execute_run(
     plan: Plan,
     grid: Grid,
-    wanted: RecordOptions,
+    record_options: RecordOptions,
     progress: bool,
     callers: int,
     idle: list[Master] | None = None,
@@ -255,14 +257,14 @@ def execute_run(
     Args:
         plan: Plan of the run.
         grid: Communication points.
-        wanted: Recording options.
+        record_options: Recording options.
         progress: Show a progress bar.
         callers: Number of calling stack frames in this package, for the location of warnings.
         idle: Reusable masters of earlier runs; after the run, the function adds its master.
-        pace: Timing of the steps: synchronization with a clock, or measurement.
+        pace: Step observer, which paces the run or measures the duration of its steps.
         view: Live view of the run.
     """
-    with wanted.reserve(), Interrupts() as interrupts:
+    with record_options.reserve(), Interrupts() as interrupts:
         if view is not None:
             _check_outputs_of_view(view, plan.wiring)
             view.begin()
@@ -271,7 +273,9 @@ def execute_run(
         is_kept = False
         with contextlib.ExitStack() as ending:
             ending.callback(master.network.close)
-            rows = Recording(plan.wiring, grid, plan.meta, wanted, interrupts.delayed_interrupts)
+            rows = Recording(
+                plan.wiring, grid, plan.meta, record_options, interrupts.delayed_interrupts
+            )
             try:
                 try:
                     _run(plan, master, rows, interrupts, progress, callers, pace, view)
@@ -287,7 +291,9 @@ def execute_run(
         if pace is not None:
             result = replace(result, meta={**result.meta, **pace.metadata()})
         is_terminated = isinstance(failure, KeyboardInterrupt) and interrupts.name == "SIGTERM"
-        unsaved = save_result(result, wanted, unwritten, interrupts, is_terminated=is_terminated)
+        unsaved = save_result(
+            result, record_options, unwritten, interrupts, is_terminated=is_terminated
+        )
         if view is not None:
             view.end(result)
     if failure is None and interrupts.is_pending:  # an interrupt was delayed until after the run
@@ -301,9 +307,9 @@ def execute_run(
             if _has_diverged(failure)
             else ""
         )
-        raise run_error(failure, unsaved, wanted, interrupts.name, rows.t, result, cause) from (
-            failure or unsaved
-        )
+        raise run_error(
+            failure, unsaved, record_options, interrupts.name, rows.t, result, cause
+        ) from (failure or unsaved)
     result = replace(result, meta={**result.meta, **master.report()})
     for level, message in (*block_remarks(plan.wiring, result), *master.remarks()):
         LOG.log(level, message)
@@ -393,47 +399,48 @@ class _NotConvertedError(Exception):
 
 def save_result(
     result: Result,
-    wanted: RecordOptions,
+    record_options: RecordOptions,
     unwritten: Exception | None,
     interrupts: Interrupts,
     *,
     is_terminated: bool,
 ) -> BaseException | None:
-    """Write the result to the file `wanted.save`; return the exception of a failed write, or None.
+    """Write the result file; return the exception of a failed write, or None.
 
-    If this file is the log, nothing is written, because the run has already written the log.
+    If the result file is the log, nothing is written, because the run has already written the log.
     `unwritten` is the exception of a failed write to the log, or None. If a signal has terminated
     the run, a large log is not converted.
     """
-    if wanted.save is None:
+    if record_options.save is None:
         return None
-    if wanted.save == wanted.log:
+    if record_options.save == record_options.log:
         return unwritten
     is_large = len(result.time) * len(result.columns) > MOST_CONVERTED
-    if is_terminated and is_large and wanted.log is not None and unwritten is None:
+    if is_terminated and is_large and record_options.log is not None and unwritten is None:
         return _NotConvertedError(
-            f"'{wanted.save}' is not written; convert the log with: "
-            f"rigidblocks convert {shlex.quote(str(wanted.log))} {shlex.quote(str(wanted.save))}"
+            f"'{record_options.save}' is not written; convert the log with: rigidblocks convert "
+            f"{shlex.quote(str(record_options.log))} {shlex.quote(str(record_options.save))}"
         )
     try:
-        if wanted.log is not None:  # the log is complete, so an interrupt may stop the conversion
+        if record_options.log is not None:
+            # the log is complete, so an interrupt may stop the conversion
             interrupts.release()
         try:
-            files.write(result.content, wanted.save)
+            files.write(result.content, record_options.save)
         finally:
             interrupts.delay_interrupts()
     except (Exception, KeyboardInterrupt) as error:
         return error
-    if wanted.log is not None:
+    if record_options.log is not None:
         with contextlib.suppress(OSError):  # Windows cannot remove a memory-mapped file
-            wanted.log.unlink()
+            record_options.log.unlink()
     return None
 
 
 def run_error(
     failure: BaseException | None,
     unsaved: BaseException | None,
-    wanted: RecordOptions,
+    record_options: RecordOptions,
     signal: str,
     t: float,
     result: Result,
@@ -444,7 +451,7 @@ def run_error(
     Args:
         failure: Exception that ended the run, or None.
         unsaved: Exception of the failed write of the result, or None.
-        wanted: Recording options of the run.
+        record_options: Recording options of the run.
         signal: Name of the signal that interrupted the run.
         t: Time of the failure or the interrupt [s].
         result: Result up to this time.
@@ -459,9 +466,9 @@ def run_error(
         return Interrupted(f"{text}; {unsaved}", result)
     if unsaved is not None and not (failure and error_text(failure) == error_text(unsaved)):
         why = signal if isinstance(unsaved, KeyboardInterrupt) else error_text(unsaved)
-        text += f"; the result could not be saved to '{wanted.save}' ({why})"
-    if unsaved is not None and wanted.log is not None and wanted.log.exists():
-        text += f"; the recorded samples are in '{wanted.log}'"
+        text += f"; the result could not be saved to '{record_options.save}' ({why})"
+    if unsaved is not None and record_options.log is not None and record_options.log.exists():
+        text += f"; the recorded samples are in '{record_options.log}'"
     interrupted = by_signal or isinstance(unsaved, KeyboardInterrupt)
     if interrupted:
         return Interrupted(text, result)

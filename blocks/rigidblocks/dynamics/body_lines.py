@@ -29,9 +29,12 @@ Wrenches = list[tuple[int, Any]]
 
 
 class BodyLine(Line):
-    """Base class of the lines whose force acts on several bodies as wrenches.
+    """Base class of the lines whose force acts on several bodies.
 
-    sd = sum of the products of the unit wrenches and the body velocities
+        sd = sum of w_i . v_i
+
+    sd is the time derivative of the length. w_i is the wrench on body i for a unit force along the
+    line, and v_i is the velocity of body i, both in base coordinates.
     """
 
     @abc.abstractmethod
@@ -63,6 +66,8 @@ class TendonPath(BodyLine):
     """Path of a tendon through points of bodies, also over pulleys.
 
         s = sum of weights[k] |p_k+1 - p_k|
+
+    s is the length [m], and p_k is the position of point k in base coordinates.
 
     Each element of `points` contains the name or the index of a body, -1 for the base, and a point
     on this body in body coordinates [m]. `weights` contains one value for each pair of successive
@@ -114,13 +119,13 @@ class TendonPath(BodyLine):
 
 @dataclass(frozen=True, eq=False)
 class AlongSite(BodyLine):
-    """Line of a force and a torque at a frame of a body, such as the thrust of a propeller.
+    """Line of action of a wrench at a frame of a body, such as the thrust of a propeller.
 
     A unit force along the line is the wrench `gear` (6,) [n; f] at the frame, in frame coordinates.
     `placement` is the transform from body to frame coordinates. Without a reference frame, the
-    length is undefined, and `length` returns zero for s.
+    length s is undefined, and `length` returns s = 0.
 
-    With a reference frame, gear is in reference coordinates, and the opposite wrench acts on the
+    With a reference frame, `gear` is in reference coordinates, and the opposite wrench acts on the
     body of the reference frame. The length is gear . [phi; p], where p is the position and phi the
     rotation vector of the frame in reference coordinates. As in MuJoCo, the wrench does not act on
     joints that move both frames.
@@ -177,10 +182,11 @@ class SliderCrank(BodyLine):
 
         s = v . a - sqrt((v . a)^2 + rod^2 - v . v)
 
-    v is the vector from the origin of the slider frame to the crank pin, and a the z axis of the
+    s [m] is the position of the slider along its axis, and `rod` is the length of the rod [m]. v is
+    the vector from the origin of the slider frame to the crank pin, and a is the z axis of the
     slider frame. The pin is the `point` on `body`, in body coordinates [m]. `slider` is the body of
-    the slider frame, and `placement` the transform from this body to the slider frame. Beyond the
-    reach of the rod, the square root is replaced by zero.
+    the slider frame, and `placement` the transform from this body to the slider frame. If the rod
+    is too short to reach the slider axis, the square root is replaced by zero.
     """
 
     body: str | int
@@ -242,10 +248,10 @@ def _check_placement(line: str, argument: str, placement: Any) -> None:
 
 
 def line_of(kind: str, frames: Sequence[tuple[int, Any]], numbers: Sequence[float]) -> BodyLine:
-    """Return a line from its kind, its frames and its numbers.
+    """Create a tendon path, a line at a site, or a slider-crank.
 
     Args:
-        kind: `path`, `site` or `crank`.
+        kind: `path` for a TendonPath, `site` for an AlongSite, or `crank` for a SliderCrank.
         frames: Pairs of a body index, -1 for the base, and a transform from body to frame
             coordinates.
         numbers: Weights of a TendonPath, gear of an AlongSite, or rod length of a SliderCrank.

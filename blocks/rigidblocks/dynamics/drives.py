@@ -92,9 +92,10 @@ class Servo(Numbers, abc.ABC):
         return (Signal("servo_integral", "force", "integral term of the servo"),)
 
     def force(self, command: Any, s: Any, sd: Any, x: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-        """Return the force at the joint [N m or N], its change by the limit, and the control error.
+        """Return the limited force at the joint [N m or N], the excess, and the control error.
 
-        s and sd are the measured position and velocity. x contains the integral state.
+        The excess is the limited force minus the unlimited force. s and sd are the measured
+        position and velocity. x contains the integral state.
         """
         error = self.error(command, s, sd)
         force = self.kp * error - self.damping(sd)
@@ -183,9 +184,9 @@ class Gearbox(Numbers):
 
     If the power flows from the motor to the joint, the gearbox transmits the fraction `efficiency`
     of the torque. If it flows from the joint to the motor, the gearbox transmits the fraction
-    `back_efficiency`, by default equal to `efficiency`. The loss is proportional to tanh(speed /
-    width), with the joint speed and the speed `width` [rad/s or m/s]. A rigid drive applies the
-    efficiency to the motor torque, but not to the inertia torque of its rotor.
+    `back_efficiency`, by default equal to `efficiency`. At the joint speed v, the loss is
+    proportional to tanh(v / width) with the smoothing speed `width` [rad/s or m/s]. A rigid drive
+    applies the efficiency to the motor torque, but not to the inertia torque of its rotor.
 
     `backlash` [rad or m] is the total play at the joint, which requires an elastic drive. If the
     ratio is tuned, its sign must not change. A tuned efficiency is at most 1.
@@ -267,13 +268,14 @@ class Elasticity(Numbers):
         deflection = theta / ratio + a sin(n theta + phase) - s
         force = K deflection + K3 deflection^3 + D d(deflection)/dt
 
-    theta [rad] is the rotor angle. K, K3 and D are at the joint. a [rad or m], the field `error`,
-    is the amplitude of the kinematic error of a harmonic drive. n, the field `order`, is the number
-    of error periods per revolution of the rotor, 2 for the two lobes of a wave generator.
+    theta [rad] is the rotor angle, and s [rad or m] the joint position. The stiffness K, the cubic
+    stiffness K3 and the damping D refer to the joint. a [rad or m], the field `error`, is the
+    amplitude of the kinematic error of a harmonic drive. n, the field `order`, is the number of
+    error periods per revolution of the rotor, 2 for the two lobes of a wave generator.
 
-    With a backlash b, the force is zero while |deflection| < b / 2. Outside this range, the
-    compression |deflection| - b / 2 replaces the deflection in the law, and the force of the teeth
-    is never attractive.
+    With a backlash b, the force is zero while |deflection| < b / 2. For larger deflections, the
+    tooth compression |deflection| - b / 2 replaces |deflection| in the force equation. The teeth
+    never pull: a force that would pull them together is replaced by zero.
     """
 
     K: Any
@@ -298,9 +300,9 @@ class Elasticity(Numbers):
         return found
 
     def kinematics(self, rotor: RotorMotion, ratio: Any) -> tuple[Any, Any]:
-        """Return the output position of the gearbox, and its derivative with respect to the angle.
+        """Return the output position of the gearbox, and its derivative w.r.t. the rotor angle.
 
-        The angle is the rotor angle, and `ratio` the gear ratio.
+        `ratio` is the gear ratio.
         """
         if self.error is None:
             return rotor.angle / ratio, 1.0 / ratio
@@ -350,7 +352,7 @@ class Elasticity(Numbers):
         )
 
     def energy(self, deflection: Any, backlash: Any) -> Any:
-        """Return the potential energy [J]."""
+        """Return the potential energy [J]; `backlash` is as in `force`."""
         if backlash is not None:
             compression = maximum(np.abs(deflection) - backlash / 2, 0.0)
         else:
@@ -366,10 +368,10 @@ class Follower(Numbers):
 
         q_follower = ratio q + offset + sum of curve[k] q^(k + 2)
 
-    The coefficients `curve` of the higher powers are constants, and by default there are none. The
-    joints satisfy this constraint exactly. A plant without loops eliminates the follower
-    position; a plant with loops adds the constraint to its loop constraints. Both joints may have
-    motors, and a follower may drive other joints.
+    q is the position of the driving joint. `curve` contains the constant coefficients of q^2, q^3
+    and higher powers; by default, it is empty. The joints satisfy this constraint exactly. A plant
+    without loops eliminates the follower position; a plant with loops adds the constraint to its
+    loop constraints. Both joints may have motors, and a follower may drive other joints.
 
     Raises:
         ValueError: The ratio is zero, and no coefficient of a higher power is given. Or `curve` is
@@ -401,7 +403,10 @@ class Follower(Numbers):
             raise ValueError("the ratio of a Follower must not be zero")
 
     def units(self, model: Tree, driving_unit: str) -> dict[str, str]:
-        """Return the units of ratio and offset, from the position unit of the driving joint."""
+        """Return the units of `ratio` and `offset` by quantity kind (`Number.kind`).
+
+        `driving_unit` is the position unit of the driving joint.
+        """
         line = joint_line(self.joint)
         if isinstance(line, AlongVelocity):
             raise ValueError(
@@ -538,7 +543,7 @@ class Drive:
 
     @property
     def has_force(self) -> bool:
-        """True if the drive has a motor with a torque, an elasticity or friction."""
+        """True if the drive has an elasticity, friction, or a motor other than a `Rotor`."""
         parts = (self.elasticity, self.friction, self.motor_friction)
         return not isinstance(self.motor, Rotor) or any(part is not None for part in parts)
 
@@ -577,7 +582,7 @@ class Drive:
         return found
 
     def units(self, model: Tree) -> dict[str, str]:
-        """Return the unit of each quantity kind (`Number.kind`) for the joints of the drive.
+        """Return the units of the parameters and signals by quantity kind (`Number.kind`).
 
         Raises:
             ValueError: The joint does not exist, has no position variable, or is not suitable for
@@ -619,7 +624,7 @@ class Drive:
 
     @property
     def gear_pair(self) -> GearPair | None:
-        """Coupling of the follower to the joint of the drive."""
+        """Constraint between the follower and the joint of the drive; None without a follower."""
         if self.follower is None:
             return None
         assert isinstance(self.line, AlongJoint)
@@ -675,7 +680,10 @@ class Drive:
     # ---- equations ----
 
     def _bind_bristle_states(self, field: str, x: Mapping[str, Any]) -> Law | None:
-        """Return the friction law of the field `field`, with its bristle deflections set from x."""
+        """Return a friction law with its bristle deflections set from the states x, or None.
+
+        `field` is the name of the field with the law: `friction` or `motor_friction`.
+        """
         law: Law | None = getattr(self, field)
         if law is None or not law.state_fields:
             return law

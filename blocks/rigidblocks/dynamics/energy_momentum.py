@@ -80,8 +80,10 @@ def body_energy(
 
         E = v . I v / 2 - g . (m r + R h)
 
-    I is the inertia, m the mass, h = m c the first moment, r the position and R the rotation of the
-    body. `v_p` and `X0_p` are the velocity and the pose of the parent, and `gravity` is g (3,).
+    I is the inertia of the body, m the mass, c the centre of mass and h = m c the first moment, in
+    body coordinates. r is the position of the body origin in base coordinates, and R rotates body
+    coordinates to base coordinates. `v_p` and `X0_p` are the velocity and the pose of the parent.
+    `gravity` is g (3,) [m/s^2] in base coordinates.
     """
     XJ, _, vJ, _ = model.joint[i].jcalc(q, qd)
     X = body_transform(model, i, XJ, q)
@@ -125,7 +127,8 @@ def momentum(model: Model, q: Array, qd: Array) -> Array:
 def momentum_matrix(model: Model, q: Array) -> Array:
     """Return the momentum matrix A (6, nv), which maps qd to `momentum` (RBDA Eq 9.12).
 
-    Each column is the momentum of the subtree that a joint variable moves with unit velocity.
+    Each column is the momentum of the model if one joint variable has unit velocity and all others
+    have zero velocity.
     """
     Xup, S = transforms_and_subspaces(model, q)
     Ic = composite_inertias(model, Xup)

@@ -148,9 +148,11 @@ def aba_floating(
     """
     base, (q, qd, tau) = _base(model, X, v), _pad_joint_vectors(model, q=q, qd=qd, tau=tau)
     bodies = aba_outward_pass(model, base, q, qd, f_ext)
-    joined = aba_inward_pass(model, bodies, force_step(model, tau))
-    a0 = _bias_acceleration(joined.bodies.IA[base.body].matrix(), joined.bodies.pA[base.body])
-    qdd, _ = accelerations(model, joined, a0)
+    articulated = aba_inward_pass(model, bodies, force_step(model, tau))
+    a0 = _bias_acceleration(
+        articulated.bodies.IA[base.body].matrix(), articulated.bodies.pA[base.body]
+    )
+    qdd, _ = accelerations(model, articulated, a0)
     a = _base_acceleration(model, base, a0, gravity)
     return FloatingMotion(a, np.concatenate([np.zeros(0), *qdd]))
 
@@ -270,9 +272,9 @@ def forward_dynamics_crba_floating(
     """Return the accelerations of base and joints, computed from the inertia matrix.
 
     The arguments and the result are as in `aba_floating`. The function solves the equation of
-    motion of `bias_force_floating` (RBDA Eq 9.13). Without G, it skips the branch-induced zeros of
-    the matrix, with the base as a chain of six variables. `rotor_inertia` (n,) is added to the
-    diagonal of H (RBDA Eq 9.28).
+    motion of `bias_force_floating` (RBDA Eq 9.13). `rotor_inertia` (n,) is added to the diagonal of
+    H (RBDA Eq 9.28). Without G, the function skips the branch-induced zeros of the matrix and
+    treats the base as a chain of six variables.
 
     G is the gear matrix in qdd = G ydd + g, with the accelerations ydd of the independent
     variables. If G is given, the function projects the equation onto these variables (RBDA Eq

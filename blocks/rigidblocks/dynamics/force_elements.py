@@ -140,10 +140,11 @@ class AlongJoint(Line):
 class AlongVelocity(AlongJoint):
     """Line along a velocity variable of a `Spherical` or `SixDoF` joint.
 
-    The length is a component of the displacement from `rest` (nq,), by default from the neutral
-    configuration. The displacement is the rotation vector or the translation in coordinates of F_s,
-    the joint frame on the successor. If springs act along all three components of a rotation, give
-    them equal stiffness K. Their torque is then -K times the rotation vector.
+    The length is a component of the displacement of the joint from its position `rest` (nq,). By
+    default, `rest` is the neutral position. The displacement is the rotation vector or the
+    translation in coordinates of F_s, the joint frame on the successor. Springs along all three
+    components of a rotation should have the same stiffness K. Their torque is then -K times the
+    rotation vector.
     """
 
     rest: tuple[float, ...] | None = None
@@ -295,11 +296,12 @@ class AgainstGravity(Line):
 class Between(Line):
     """Line between two points of different bodies.
 
-    The length is the distance of the points [m]. `body` and `other` are names or indices of bodies;
-    None is the base. The points [m] are (3,), or (2,) in a planar model, in the coordinates of
-    their bodies. The default point is the origin of the body. If the points coincide, the direction
-    is undefined and the force is zero. A spring whose points can coincide needs `rest` 0, so that
-    the force is continuous at zero distance. `units` raises ValueError for two points of one body.
+    The length is the distance between the points [m]. `body` and `other` are names or indices of
+    bodies; if `other` is None, it is the base. `point` [m] is on `body` and `other_point` [m] on
+    `other`, in the coordinates of the respective body. Both are (3,), or (2,) in a planar model. By
+    default, they are the origins of the bodies. If the points coincide, the direction is undefined
+    and the force is zero. A spring whose points can coincide needs `rest` 0, so that the force is
+    continuous at zero distance. `units` raises ValueError for two points of one body.
     """
 
     body: str | int
@@ -436,11 +438,12 @@ def element_effects(
 
 
 def rotor_bias(model: Tree, rotor_inertia: Array, qd: Array) -> Array:
-    """Return the bias forces (nv,) of rotor inertias along the translations of SixDoF joints.
+    """Return the bias forces (nv,) of the rotor inertias.
 
-    The bias force of the rotor inertia a is a (w x v). w and v are the angular and the linear
-    velocity of the joint in coordinates of F_s, the joint frame on the successor. F_s rotates with
-    w, so the acceleration of the rotor is dv/dt + w x v. All other bias forces are zero.
+    Only the translations of a SixDoF joint have bias forces. They are the elements of w x v, each
+    multiplied by the rotor inertia of its variable. w and v are the angular and the linear velocity
+    of the joint in coordinates of F_s, the joint frame on the successor. F_s rotates with w, so the
+    acceleration of the rotor is dv/dt + w x v.
     """
     bias = []
     for joint, at in zip(model.joint, model.v_slices, strict=True):
@@ -466,10 +469,10 @@ def margins(model: Tree, elements: Sequence[ForceElement], q: Array, qd: Array) 
 
 
 class Compliance(NamedTuple):
-    """Largest stiffness and damping of force elements at a configuration.
+    """Largest stiffness and damping of n force elements at a configuration.
 
-    The derivatives of the element lengths are A qd with A (n, nv). K and D (n,) are the stiffness
-    and the damping along each length.
+    The matrix A (n, nv) maps qd to the time derivatives of the element lengths. K and D (n,) are
+    the stiffness and the damping along each length.
     """
 
     A: Array
@@ -493,14 +496,15 @@ def compliance(model: Tree, elements: Sequence[ForceElement], q: Array) -> Compl
     return Compliance(np.vstack(rows), *coefficients.T)
 
 
-def modes(H: Array, elements: Compliance, free: Array) -> Array:
+def modes(H: Array, elements: Compliance, basis: Array) -> Array:
     """Return the eigenvalues s [1/s] of a model with springs and dampers.
 
     The eigenvalues are the roots of det(s^2 H + s A^T D A + A^T K A). H (nv, nv) is the inertia
-    matrix; A, K and D are the fields of `elements`. The function projects H and A onto the
-    velocities qd = free yd. The columns of `free` (nv, k) are the independent motions.
+    matrix, and A, K and D are the fields of `elements`. The columns of `basis` (nv, k) span the
+    velocities qd that the constraints of the model allow. The function projects H and A onto these
+    velocities.
     """
-    H, A = free.T @ H @ free, elements.A @ free
+    H, A = basis.T @ H @ basis, elements.A @ basis
     n = len(H)
     stiffness, damping = (np.linalg.solve(H, A.T * size @ A) for size in (elements.K, elements.D))
     state = np.block([[np.zeros((n, n)), np.eye(n)], [-stiffness, -damping]])
@@ -509,9 +513,10 @@ def modes(H: Array, elements: Compliance, free: Array) -> Array:
 
 
 def length_jacobian(model: Tree, q: Array, length: Length) -> Array:
-    """Return the derivatives (nv,) of a length by the velocities: the joint forces of a unit force.
+    """Return the Jacobian (nv,) of a length: its product with qd is the derivative of the length.
 
-    The argument `length` is the length of a line at the configuration q (nq,).
+    The Jacobian is equal to the joint forces of a unit force along the line. `length` is the length
+    of the line at the configuration q (nq,).
     """
     still, weightless = np.zeros(model.nv), np.zeros(len(model.gravity))
     tau, f_ext = length.loads(1.0)
@@ -520,7 +525,10 @@ def length_jacobian(model: Tree, q: Array, length: Length) -> Array:
 
 
 def motion_of_lines(model: Tree, lines: Iterable[Line], q: Array, qd: Array) -> Motion:
-    """Return the motion that the lines need: without body poses if all lines are along joints."""
+    """Return the motion of the model for the computation of line lengths.
+
+    If no line acts between bodies, the body poses and velocities are omitted.
+    """
     if not any(line.between_bodies for line in lines):
         return Motion(q, qd)
     X0 = [*body_poses(model, q), model.algebra.identity()]
@@ -551,9 +559,9 @@ def _point(model: Tree, motion: Motion, body: int, point: Array | None) -> tuple
 
 
 def point_wrench(model: Tree, force: Array, point: Array, torque: Array | None = None) -> Array:
-    """Return the wrench (6,) of a force at a point and of a torque, in base coordinates.
+    """Return the wrench of a force at a point and of a torque, in base coordinates.
 
-    The shape is (3,) in a planar model. The default torque is zero.
+    The wrench is (6,), or (3,) in a planar model. By default, the torque is zero.
     """
     if torque is None:
         torque = np.zeros(len(model.algebra.zero()) - len(force))

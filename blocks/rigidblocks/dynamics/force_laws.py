@@ -1,8 +1,8 @@
 """Force laws of springs, friction and stops along a length, and stability limits of held forces.
 
 A length s is a joint position or the distance between two points, and sd is its derivative. A
-positive force increases the length. If the force is a moment [N m], lengths are angles [rad],
-otherwise distances [m]. All laws support floats and traced scalars.
+positive force increases the length. For forces [N], lengths are distances [m]. For moments [N m],
+lengths are angles [rad]. All laws support floats and traced scalars.
 
 `joint_spring`, `viscous_friction` and `coulomb_friction` return joint forces to be added to tau.
 Their arguments and results are arrays with one element per variable. Their parameters are arrays,
@@ -106,12 +106,12 @@ class Numbers:
                 raise ValueError(f"{name} {whose} must be {bound}, not {value}")
 
     def numbers(self) -> dict[str, tuple[Any, Number]]:
-        """Return the value and description of each parameter that changes the force, by name."""
+        """Return the value and the description of each parameter in use, by name."""
         every = ((name, getattr(self, name), about) for name, about in self.quantities.items())
         return {name: (value, about) for name, value, about in every if self._is_used(value)}
 
     def _is_used(self, value: Any) -> bool:
-        """Return True if a parameter with the value `value` affects the force."""
+        """Return True if a parameter with the value `value` is in use."""
         del self
         return value is not None
 
@@ -394,7 +394,7 @@ def coulomb_friction(qd: Array, level: Any, width: Any) -> Array:
     artanh(load / f).
 
     Raises:
-        ValueError: The width is not traced and not positive.
+        ValueError: The width is not positive (not checked for traced values).
     """
     if not _is_positive(width):
         raise ValueError(f"the smoothing width of dry friction must be positive, not {width}")
@@ -424,18 +424,19 @@ def _is_positive(value: Any) -> bool:
 class Stiction(Law):
     """Dry friction with stiction: massless bristles that bend until they slip (RBDA 11.8).
 
-        f = -(K bend + D sd) limited to [-coulomb, backward],  minus viscous sd
-        d(bend)/dt = -(K bend + f) / D,  which is sd while the bristles stick
+        f_dry = -(K bend + D sd), limited to [-coulomb, backward]
+        f = f_dry - viscous sd
+        d(bend)/dt = -(K bend + f_dry) / D,  which is sd while the bristles stick
 
-    Under a load below `coulomb` [N or N m], the length changes by load / K and then remains
+    Under a load f0 below `coulomb` [N or N m], the length changes by f0 / K and then remains
     constant, without creep. `backward` is the friction force for a decreasing length, by default
     equal to `coulomb`. The bristle deflection `bend` is a state of the plant with this element. The
     bristles store the energy K bend^2 / 2.
 
     K [N/m or N m/rad] and D [N s/m or N m s/rad] are the positive stiffness and damping of the
-    bristles. Choose K and D as large as the step size of the integrator allows, because a large K
-    reduces the deflection load / K at rest. An explicit integrator needs steps below about 2.8
-    sqrt(m / K), 2.8 m / D and 2.8 D / K, where m is the effective mass.
+    bristles. A large K keeps the deflection f0 / K small. Choose K and D as large as the step size
+    of the integrator allows. With the effective mass m, an explicit integrator needs steps below
+    about 2.8 sqrt(m / K), 2.8 m / D and 2.8 D / K.
     """
 
     coulomb: Any
@@ -454,7 +455,7 @@ class Stiction(Law):
     state_fields: ClassVar = {"bend": Number("length", "deflection of the bristles")}
 
     def _bristle_force(self, sd: Any) -> Any:
-        """Return the bristle force while the contact sticks; sd is the velocity of the joint."""
+        """Return the force of sticking bristles; sd is the derivative of the length."""
         return -(self.K * self.bend + self.D * sd)
 
     @property
@@ -563,21 +564,25 @@ class LuGre(Law):
 def stable_step(K: float, D: float, m_eff: float, *, lead: bool = False) -> float:
     """Return the longest step h [s] for which a held contact force is stable.
 
-        w0 h < min(4 zeta, 1 / zeta)              force from the motion at the beginning of the step
-        w0 h < 2 (sqrt(1 + zeta^2) - zeta)  with `lead`, from the position p + h / 2 dp/dt
+        w0 h < min(4 zeta, 1 / zeta)              if lead is False
+        w0 h < 2 (sqrt(1 + zeta^2) - zeta)        if lead is True
         with w0^2 = K / m_eff and zeta = D / (2 sqrt(K m_eff))
 
-    The limit applies to a linear spring-damper and a plant that is integrated exactly over the
-    step. The limit follows from Jury's stability conditions for the characteristic polynomial. If
-    `lead` is False, the polynomial is z^2 + z (a + b - 2) + 1 + a - b. If `lead` is True, the
-    polynomial is z^2 + z (2 a + b - 2) + 1 - b. Here a = h^2 K / 2 m_eff and b = h D / m_eff. If D
-    is zero, a step is stable only if `lead` is True. The second polynomial also applies to sampled
-    friction with the tangential stiffness K_t and damping D_t.
+    The force of a linear spring-damper is held over the step, and the plant is integrated exactly.
+    The force depends on the velocity dp/dt at the beginning of the step, and on a position. If
+    `lead` is False, this is the position p at the beginning of the step. If `lead` is True, it is
+    the extrapolated position p + h / 2 dp/dt.
+
+    The limit follows from Jury's stability conditions for the characteristic polynomial. If `lead`
+    is False, the polynomial is z^2 + z (a + b - 2) + 1 + a - b. If `lead` is True, the polynomial
+    is z^2 + z (2 a + b - 2) + 1 - b. Here a = h^2 K / 2 m_eff and b = h D / m_eff. If D is zero, a
+    step is stable only if `lead` is True. The second polynomial also applies to sampled friction
+    with the tangential stiffness K_t and damping D_t.
 
     `m_eff` = 1 / (n I^-1 n) [kg] is the effective mass at the contact (`effective_mass`), with the
     contact normal n and the inverse inertia I^-1 of the contact point. For several contacts with
-    equal K and D, use the effective mass of the lightest mode. Its inverse 1 / m_eff is the largest
-    eigenvalue of N^T I^-1 N, where the columns of N are the normals.
+    equal K and D, 1 / m_eff is the largest eigenvalue of N^T I^-1 N, where the columns of N are the
+    normals.
 
     Args:
         K: Stiffness [N/m].
@@ -603,10 +608,11 @@ def stable_spring_hold(A: Array, K: Array, D: Array) -> float:
 
     The forces of n springs are f = -K x - D dx/dt, with the deflections x (n,) and d^2 x/dt^2 = A
     f. The result is 0 if no step is stable, and infinite if no force acts. K and D are (n,); A (n,
-    n) is symmetric and positive semidefinite. The function finds, to 1 %, the largest step h for
-    which no eigenvalue of the following map has a magnitude above 1:
+    n) is symmetric and positive semidefinite. A step h maps the state (x, w) with w = h dx/dt to
+    the state (x', w'). The function finds, to 1 %, the largest h for which no eigenvalue of this
+    map has a magnitude above 1:
 
-        x' = x + w - a/2 x - b/2 w,    w' = w - a x - b w,    a = h^2 A K,  b = h A D,  w = h dx/dt
+        x' = x + w - a/2 x - b/2 w,    w' = w - a x - b w,    a = h^2 A K,  b = h A D
 
     For one spring, the result equals the result of `stable_step`.
     """
@@ -627,7 +633,7 @@ def _longest_stable(stiffness: Array, damping: Array) -> float:
     stable, unstable = 0.0, longest
     for points in (122, 13):  # grid spacing of 10 %, then of 1 %
         steps = np.geomspace(max(stable, 1e-5 * longest), unstable, points)
-        grow = np.flatnonzero(_amplification_factors(steps, stiffness, damping) > 1.0 + 1e-11)
+        grow = np.flatnonzero(_spectral_radii(steps, stiffness, damping) > 1.0 + 1e-11)
         if not len(grow):
             return float(longest)
         if grow[0] == 0:
@@ -636,7 +642,7 @@ def _longest_stable(stiffness: Array, damping: Array) -> float:
     return float(stable)
 
 
-def _amplification_factors(h: Array, K: Array, D: Array) -> Array:
+def _spectral_radii(h: Array, K: Array, D: Array) -> Array:
     """Return the spectral radius (n,) of a step with held spring forces, for each step h (n,) [s].
 
     All masses are 1 kg; K is the stiffness matrix and D the damping matrix. A step is stable if the

@@ -62,56 +62,56 @@ def crba(model: Tree, q: Array, rotor_inertia: Array | None = None) -> Array:
     return H if rotor_inertia is None else H + np.diag(np.asarray(rotor_inertia))
 
 
-def inertia_of_joints(model: Tree, q: Array, places: Mapping[int, slice], base: int = -1) -> Array:
+def inertia_of_joints(model: Tree, q: Array, slices: Mapping[int, slice], base: int = -1) -> Array:
     """Return the joint-space inertia matrix of selected joints (RBDA Tables 6.2 and 9.1).
 
-    `places` maps each selected joint to the slice of its variables in the matrix. If `base` is the
+    `slices` maps each selected joint to the slice of its variables in the matrix. If `base` is the
     index of a floating body, the motion subspace of its joint consists of the six unit vectors
     (RBDA Eq 9.13).
     """
     Xup, S = transforms_and_subspaces(model, q, base)
     if base >= 0:
         S[base] = np.eye(6)
-    moves = supporting_joints(model.parent, [i in places for i in range(model.nb)])
-    Ic = composite_inertias(model, Xup, moves, base)
-    n = max((place.stop for place in places.values()), default=0)
+    is_moved = supporting_joints(model.parent, [i in slices for i in range(model.nb)])
+    Ic = composite_inertias(model, Xup, is_moved, base)
+    n = max((place.stop for place in slices.values()), default=0)
     H = np.zeros((n, n), dtype=np.result_type(float, np.asarray(q)))
 
     # each column of H follows from the force that accelerates the subtree of its joint
-    for i, place in places.items():
-        for j, F in _force_on_supports(model, Xup, Ic[i] @ S[i], i, moves):
-            if j in places:
-                H[places[j], place] = S[j].T @ F
-                H[place, places[j]] = H[places[j], place].T
+    for i, place in slices.items():
+        for j, F in _force_on_supports(model, Xup, Ic[i] @ S[i], i, is_moved):
+            if j in slices:
+                H[slices[j], place] = S[j].T @ F
+                H[place, slices[j]] = H[slices[j], place].T
     return H
 
 
 def composite_inertias(
-    model: Tree, Xup: list[Any], moves: Sequence[bool] | None = None, base: int = -1
+    model: Tree, Xup: list[Any], is_moved: Sequence[bool] | None = None, base: int = -1
 ) -> list[Any]:
     """Return the composite inertia I^c_i of the subtree of each body.
 
     `Xup` are the transforms from the parents. An inward pass adds the composite inertia of each
-    body with an index above `base` to the parent of the body. If `moves` is given, only parents p
-    with `moves[p]` = True receive the inertia of their children.
+    body with an index above `base` to the parent of the body. If `is_moved` is given, only parents
+    p with `is_moved[p]` = True receive the inertia of their children.
     """
     Ic = list(model.inertia)
     for i in reversed(range(base + 1, model.nb)):
-        if (p := model.parent[i]) >= 0 and (moves is None or moves[p]):
+        if (p := model.parent[i]) >= 0 and (is_moved is None or is_moved[p]):
             Ic[p] = Ic[p] + Ic[i].transform_to_parent(Xup[i])
     return Ic
 
 
 def _force_on_supports(
-    model: Tree, Xup: list[Any], F: Array, i: int, moves: Sequence[bool]
+    model: Tree, Xup: list[Any], F: Array, i: int, is_moved: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the forces F on body i in coordinates of body i, then of each movable ancestor.
+    """Yield the forces F on body i, first in its coordinates, then in those of its ancestors.
 
-    Each item is a pair (body index, forces). The path ends before the first ancestor p with
-    `moves[p]` = False.
+    Each item is a pair: the index of the body whose coordinates are used, and the forces. The path
+    ends before the first ancestor p with `is_moved[p]` = False.
     """
     yield i, F
-    while (p := model.parent[i]) >= 0 and moves[p]:
+    while (p := model.parent[i]) >= 0 and is_moved[p]:
         F, i = Xup[i].T @ F, p
         yield i, F
 
@@ -200,16 +200,15 @@ def aba(
     check_resistance(model)
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     bodies = aba_outward_pass(model, fixed_base(model), q, qd, f_ext)
-    joined = aba_inward_pass(model, bodies, force_step(model, tau))
-    return np.concatenate(accelerations(model, joined, minus_gravity(model, gravity)).qdd)
+    articulated = aba_inward_pass(model, bodies, force_step(model, tau))
+    return np.concatenate(accelerations(model, articulated, minus_gravity(model, gravity)).qdd)
 
 
 class Bodies(NamedTuple):
-    """Quantities of each body before the inward pass, as lists indexed by body (RBDA Table 7.1).
+    """Results of the first outward pass, as lists indexed by body (RBDA Table 7.1).
 
-    All quantities are in body coordinates. `base` is the index of the body at which the outward
-    pass starts. The linear component of an acceleration, also of c, is the acceleration of the body
-    origin (`Transform.carry`).
+    `outward_step` defines the fields Xup to pA, which are in body coordinates. `base` is the index
+    of the body at which the outward pass starts.
     """
 
     base: int
@@ -226,8 +225,8 @@ class Articulated(NamedTuple):
 
         qdd = qdd0 - UDinv^T a'
 
-    `UDinv` contains U D^-1 and `qdd0` contains D^-1 u of each joint (`articulated_step`). a' is
-    the acceleration of the body that the joint moves, for qdd = 0. The fields IA and pA of
+    `UDinv` contains U D^-1 and `qdd0` contains D^-1 u of each joint; `articulated_step` defines U,
+    D and u. a' is the acceleration that the moved body has for qdd = 0. The fields IA and pA of
     `bodies` are the articulated-body inertias and bias forces.
     """
 
@@ -252,9 +251,9 @@ ArticulatedStep = Callable[..., tuple[Array, Array, Any, Array]]
 def aba_outward_pass(
     model: Tree, base: Base, q: Array, qd: Array, f_ext: Array | None = None
 ) -> Bodies:
-    """Run the first (outward) pass; return the velocities and rigid-body terms of the bodies.
+    """Run the first (outward) pass; return velocities, inertias and bias terms of the bodies.
 
-    The pass starts at the body `base`.
+    The pass starts at the body `base`. The external wrenches f_ext are part of the bias forces.
     """
     b, (Xup, S, v, c, IA, pA) = base.body, body_lists(model, 6)
     v[b] = base.v
@@ -267,7 +266,7 @@ def aba_outward_pass(
 
 
 def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Articulated:
-    """Run the second (inward) pass; return the terms of the joint accelerations.
+    """Run the second (inward) pass, which eliminates the joints from the last to the first.
 
     `step(i, Xup, S, c, IA, pA)` is the step function of joint i, for example `articulated_step`.
     """
@@ -281,12 +280,12 @@ def aba_inward_pass(model: Tree, bodies: Bodies, step: ArticulatedStep) -> Artic
     return Articulated(bodies._replace(IA=IA, pA=pA), UDinv, qdd0)
 
 
-def accelerations(model: Tree, joined: Articulated, a_base: Array) -> Accelerations:
+def accelerations(model: Tree, articulated: Articulated, a_base: Array) -> Accelerations:
     """Run the third (outward) pass; return the joint and body accelerations.
 
-    `joined` contains the results of the inward pass, and `a_base` the acceleration of the base.
+    `articulated` contains the results of the inward pass. `a_base` is the acceleration of the base.
     """
-    (base, Xup, S, _, c, _, _), UDinv, qdd0 = joined
+    (base, Xup, S, _, c, _, _), UDinv, qdd0 = articulated
     a, qdd = body_lists(model, 2)
     a[base] = a_base
     for i in range(base + 1, model.nb):
@@ -303,7 +302,8 @@ def outward_step(model: Tree, i: int, q: Array, qd: Array, v_p: Array) -> tuple[
 
     Xup is the transform from the parent, S the motion subspace of the joint, and v the velocity. In
     spatial vectors, c = v x vJ + cJ is the bias acceleration, IA = I the inertia, and pA = v x* I v
-    the bias force. `v_p` is the velocity of the parent. `Transform.carry` defines accelerations.
+    the bias force. `v_p` is the velocity of the parent. In the result, the linear component of c is
+    the acceleration of the body origin, as in `Transform.carry`.
     """
     XJ, S, vJ, cJ = model.joint[i].jcalc(q, qd)
     Xup = body_transform(model, i, XJ, q)
@@ -392,10 +392,11 @@ def project_inertia(
 
 
 def solve_joint_block(U: Array, Dinv: Array, S: Array) -> Array:
-    """Return U D^-1 with U = I^A S and D = S^T U, exact in the rows that S determines.
+    """Return U D^-1 with U = I^A S and D = S^T U, without rounding errors in the known rows.
 
-    If a column of S is a unit vector, S^T U D^-1 = 1 determines a row of the result. Exact rows
-    give exact zeros in I^a = I^A - U D^-1 U^T, which the tracer omits (RBDA A.4).
+    If column k of S is the unit vector of row j, row j of the result is row k of the identity
+    matrix, because S^T U D^-1 = 1. Exact values in these rows give exact zeros in the result I^a of
+    `project_inertia`. The tracer omits these zeros (RBDA A.4).
     """
     UDinv = U @ Dinv
     for k, column in enumerate(S.T):
@@ -452,14 +453,14 @@ def hybrid_dynamics(
     check_lengths(model, f_ext, q=q, qd=qd, qdd=qdd, tau=tau)
     given = JointDynamics(qdd, tau)
     bodies = aba_outward_pass(model, fixed_base(model), q, qd, f_ext)
-    joined = aba_inward_pass(
+    articulated = aba_inward_pass(
         model, bodies, force_or_acceleration_step(model, fd, given, rotor_inertia)
     )
-    found, a = accelerations(model, joined, minus_gravity(model, gravity))
+    found, a = accelerations(model, articulated, minus_gravity(model, gravity))
 
     # joint forces of the prescribed joints
     I_rot = np.zeros(model.nv) if rotor_inertia is None else np.asarray(rotor_inertia)
-    _, _, S, _, _, IA, pA = joined.bodies
+    _, _, S, _, _, IA, pA = articulated.bodies
     tau_out = [
         tau[vi] if known else S[i].T @ (IA[i] @ a[i] + pA[i]) + I_rot[vi] * found[i]
         for i, (known, vi) in enumerate(_joints(model, fd))
@@ -536,16 +537,16 @@ def crba_of(model: Tree, q: Array, fd: Mask) -> Array:
     `fd` is True for these joints. The rows and columns of H11 are in the order of their variables.
     """
     fd = checked_mask(model, fd)
-    first = _first_variables(model, fd)
+    first = _variable_slices(model, fd)
     return inertia_of_joints(model, q, {i: first[i] for i, known in enumerate(fd) if known})
 
 
 def reduced_parent(parent: Sequence[int], fd: Mask) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Return the parent array of the tree with only forward-dynamics joints (RBDA Fig 9.1).
 
-    The function merges the two bodies of each joint with `fd` = False. The parent array defines the
-    branch-induced zeros of H11; `expand_lambda` then expands joints with several degrees of
-    freedom.
+    The function merges the two bodies of each joint with `fd` = False. If each joint has one degree
+    of freedom, the parent array defines the branch-induced zeros of H11. Otherwise, apply
+    `expand_lambda` to it.
 
     Returns:
         The parent array, and for every body its index in the merged tree, -1 for the base.
@@ -579,7 +580,7 @@ def _joints(model: Tree, fd: Mask) -> list[tuple[bool, slice]]:
     return list(zip(fd, model.v_slices, strict=True))
 
 
-def _first_variables(model: Tree, fd: Mask) -> list[slice]:
+def _variable_slices(model: Tree, fd: Mask) -> list[slice]:
     """Return the slice of each joint in the inertia matrix H11 of the forward-dynamics joints.
 
     Joints with `fd` = False have empty slices.

@@ -29,15 +29,15 @@ class HydraulicCylinder(Motor):
 
     The command u from -1 to 1 is the valve opening. For u > 0, the valve connects chamber a with
     the supply and chamber b with the tank. For u < 0, the connections are exchanged. The flow
-    through each edge with the pressure drop d is
+    through each metering edge of the valve with the pressure drop d is
 
         Q = flow |u| sqrt(d / drop)
 
-    `flow` [m^3/s] is the rated flow per edge at the pressure drop `drop` [Pa]. Below a pressure
-    drop of about 1 kPa the flow is laminar. With `time_constant` [s], the opening follows the
-    command with a lag. The chambers start at the pressures `start_a` and `start_b`. By default, the
-    piston is in equilibrium: area_a start_a = area_b start_b. The sum of both pressures is the sum
-    of the supply and tank pressures, and neither pressure exceeds the supply pressure.
+    `flow` [m^3/s] is the rated flow per metering edge at the pressure drop `drop` [Pa]. Below a
+    pressure drop of about 1 kPa the flow is laminar. With `time_constant` [s], the opening follows
+    the command with a lag. The chambers start at the pressures `start_a` and `start_b`. By default,
+    the piston is in equilibrium: area_a start_a = area_b start_b. The sum of both pressures is the
+    sum of the supply and tank pressures, and neither pressure exceeds the supply pressure.
 
     References:
         H. E. Merritt: Hydraulic Control Systems. Wiley, 1967.
@@ -132,9 +132,10 @@ class HydraulicCylinder(Motor):
         return () if self.time_constant is None else (-1.0 / self.time_constant,)
 
     def max_stiffness_and_damping(self, angle: float) -> tuple[float, float]:
-        """Return the hydraulic stiffness [N/m] at a joint position [m], and no damping.
+        """Return the hydraulic stiffness K [N/m], and zero damping.
 
-        K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b), with the chamber volumes V_a and V_b.
+        K = bulk_modulus (area_a^2 / V_a + area_b^2 / V_b). V_a and V_b are the chamber volumes at
+        the position `angle` [m] of the prismatic joint.
         """
         V_a, V_b = self._volumes(min(max(angle - self.retracted, 0.0), self.stroke))
         return self.bulk_modulus * (self.area_a**2 / V_a + self.area_b**2 / V_b), 0.0
@@ -176,9 +177,10 @@ class HydraulicCylinder(Motor):
         return Response(force, rates, {"flow_a": Q_a, "flow_b": Q_b})
 
     def _edge_flow(self, opening: Any, pressure: Any) -> Any:
-        """Return the flow [m^3/s] into a chamber with the pressure `pressure` [Pa].
+        """Return the flow [m^3/s] through the open metering edge into a chamber.
 
-        A positive `opening` connects the chamber to the supply, a negative one to the tank.
+        `pressure` [Pa] is the pressure in the chamber. A positive `opening` connects the chamber to
+        the supply, a negative `opening` connects it to the tank.
         """
         filling = less(0.0, opening)
         d = select(filling, self.supply - pressure, pressure - self.tank)

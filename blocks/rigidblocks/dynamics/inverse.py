@@ -67,10 +67,11 @@ def net_forces(
     qdd: Array,
     f_ext: Array | None = None,
 ) -> tuple[list[Any], list[Any], list[Any]]:
-    """Return Xup and S of each joint, and for each body the net force minus f_ext.
+    """Return Xup and S of each joint, and the difference f - f_ext for each body.
 
-    This is the outward pass of the recursive Newton-Euler algorithm. It starts at a base with the
-    acceleration `a_base`.
+    f is the net force on a body (`net_force`), and f_ext the external wrench. The difference is in
+    body coordinates. This is the outward pass of the recursive Newton-Euler algorithm. It starts at
+    a base with the acceleration `a_base`.
     """
     b, (Xup, S, v, a, f) = base.body, body_lists(model, 5)
     v[b], a[b] = base.v, a_base

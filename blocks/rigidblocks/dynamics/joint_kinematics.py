@@ -100,9 +100,10 @@ def body_lists(model: Tree, count: int) -> tuple[list[Any], ...]:
 
 
 def supporting_joints(parent: Sequence[int], fd: Sequence[Any]) -> tuple[bool, ...]:
-    """Return a mask of the bodies that at least one joint with `fd` = True moves (RBDA Eq 9.5).
+    """Return a mask of the bodies that selected joints support, nu of RBDA Eq 9.5.
 
-    Element i is True if `fd` is True for a joint on the path from the base to body i.
+    `fd` is True for the selected joints. Element i of the mask is True if at least one selected
+    joint is on the path from the base to body i.
     """
     nu = [bool(known) for known in fd]
     for i, p in enumerate(parent):
@@ -183,10 +184,10 @@ def _missing_elements_hint(model: Tree, name: str, count: int) -> str:
 
 
 def floating_base_body(model: Tree) -> int | None:
-    """Return the index of the floating base, which has the first six degrees of freedom, or None.
+    """Return the index of the floating base, or None if the model has no floating base.
 
-    The bodies before the floating base must be a massless unbranched chain. All other bodies must
-    be its descendants.
+    The floating base is the body that the first six degrees of freedom move. The bodies before the
+    floating base must be a massless unbranched chain. All other bodies must be its descendants.
     """
     freedoms = np.cumsum([joint.nv for joint in model.joint])
     body = int(np.argmax(freedoms == 6))

@@ -164,8 +164,8 @@ def specific_force(
 ) -> Array:
     """Return the reading (3,) [m/s^2] of an accelerometer at a point, in body coordinates.
 
-    The reading is the acceleration of the point minus gravity: +g upwards at rest, zero in free
-    fall.
+    The reading is the acceleration of the point minus gravity. At rest, it points upwards with the
+    magnitude of gravity. In free fall, it is zero.
 
     Args:
         model: Tree of bodies.
@@ -196,7 +196,11 @@ def _body_motion(
 
 
 def _point_acceleration(v: Array, a: Array, p: Array) -> Array:
-    """Return the acceleration of the point p of a body, in body coordinates."""
+    """Return the acceleration (3,) of the point p of a body.
+
+    v and a are the spatial velocity and acceleration of the body. All vectors are in body
+    coordinates.
+    """
     w, origin = v[:3], classical_acceleration(a, v)
     acceleration: Array = origin[3:] + cross(origin[:3], p) + cross(w, cross(w, p))
     return acceleration
@@ -264,7 +268,7 @@ def _cross_with_columns(model: Tree, v: Array, S: Array) -> Array:
 def point_jacobian(model: Model, q: Array, body: str | int, point: Array) -> Array:
     """Return the Jacobian J (3, nv) of a point of a body, in base coordinates.
 
-    The velocity of `point` (3,) [m, body coordinates] is J qd.
+    The velocity of the point [m/s] is J qd.
 
     Args:
         model: Tree of bodies.
@@ -436,8 +440,8 @@ def frame_jacobian(
 ) -> Array:
     """Return the Jacobian J (6, nv) of a frame, in base axes.
 
-    J qd = [w; v] are the angular velocity and the velocity of the frame origin. For a frame that is
-    fixed to the base, J is zero.
+    J qd = [w; v] contains the angular velocity w of the frame and the velocity v of its origin. For
+    a frame that is fixed to the base, J is zero.
 
     Args:
         robot: Model, or description of a robot from a file (`load_model`).
@@ -459,7 +463,8 @@ def frame_jacobian(
 def base_jacobian(model: Model, q: Array, body: int, placement: Transform) -> Array:
     """Return the Jacobian (6, nv) of a frame on a body, in base axes, without checking q.
 
-    Blocks call this function instead of `frame_jacobian`, because their stepper reports NaN.
+    Blocks call this function instead of `frame_jacobian`, which raises an error if q contains NaN.
+    The stepper of a block reports NaN itself.
     """
     X = placement @ body_poses(model, q)[body]
     J = placement @ body_jacobian(model, q, body)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from rigidblocks.block.units import unit_text
-from rigidblocks.cosim.results.result import Result, curves_of, finished_figure, names_of, panels
+from rigidblocks.cosim.results.result import Result, curves_of, finish_figure, names_of, panels
 from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def plot_tracking(result: Result, command: str, actual: str, path: Target = None
     above.set_ylabel(units[0])
     below.set_ylabel(f"error [{units[0]}]")
     _mark(result, (above, below))
-    return finished_figure(figure, path)
+    return finish_figure(figure, path)
 
 
 def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure":
@@ -79,7 +79,7 @@ def plot_phase(result: Result, q: str, qd: str, path: Target = None) -> "Figure"
         axis.plot(a[:1], b[:1], "o", mfc="none", color=line.get_color())
     axis.set_xlabel(f"{q} [{_unit(result, q)}]")
     axis.set_ylabel(f"{qd} [{_unit(result, qd)}]")
-    return finished_figure(figure, path)
+    return finish_figure(figure, path)
 
 
 def plot_energy(
@@ -108,7 +108,7 @@ def plot_energy(
     for axis in (above, below):
         axis.set_ylabel(_unit(result, energy))
     _mark(result, (above, below))
-    return finished_figure(figure, path)
+    return finish_figure(figure, path)
 
 
 def work(result: Result, force: str, position: str) -> Array:
@@ -153,7 +153,7 @@ def plot_contact(
     for axis, what in ((top, "normal"), (middle, "friction"), (low, "sum")):
         axis.set_ylabel(f"{what} [{_unit(result, force)}]")
     _mark(result, (top, middle, low))
-    return finished_figure(figure, path)
+    return finish_figure(figure, path)
 
 
 def plot_steps(result: Result, path: Target = None) -> "Figure":
@@ -182,7 +182,7 @@ def plot_steps(result: Result, path: Target = None) -> "Figure":
         axes[0].set_ylim(0.5 * float(known.min()), 2.0 * float(known.max()))
     axes[0].set_ylabel("step [s]")
     _draw_events(axes[-1], result, kinds)
-    return finished_figure(figure, path)
+    return finish_figure(figure, path)
 
 
 def _draw_inner_steps(axes: Sequence["Axes"], result: Result, names: Sequence[str]) -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rigidblocks.common.optional_imports import module_of
-from rigidblocks.cosim.results.result import finished_figure, panels
+from rigidblocks.cosim.results.result import finish_figure, panels
 from rigidblocks.spatial.spatial import Array
 
 if TYPE_CHECKING:
@@ -102,14 +102,14 @@ class FrequencyResponse:
             axis.set(xlim=(-view, view), ylim=(-view, view), aspect="equal")
             axis.set_xlabel("real part")
             axis.set_ylabel("imaginary part")
-            return finished_figure(figure, path)
+            return finish_figure(figure, path)
         figure, (above, below) = panels(2, title)
         above.semilogx(self.omega, self.decibel)
         below.semilogx(self.omega, self.phase)
         above.set_ylabel(f"gain [dB re {self.unit}]")
         below.set_ylabel("phase [deg]")
         below.set_xlabel("frequency [rad/s]")
-        return finished_figure(figure, path)
+        return finish_figure(figure, path)
 
 
 class StepResponse(NamedTuple):

@@ -236,10 +236,13 @@ def schema(ports: Iterable[Port], meta: Mapping[str, str]) -> Any:
     )
 
 
-def write_chunk(stream: Any, batch: Any, texts: Mapping[str, str]) -> None:
-    """Write a record batch to a stream, with checksums of its columns and of `texts`."""
-    checks = checksums((column.to_numpy() for column in batch.columns), texts)
-    stream.write_batch(batch, custom_metadata={**texts, CHECKS: " ".join(checks)})
+def write_chunk(stream: Any, batch: Any, metadata: Mapping[str, str]) -> None:
+    """Write a record batch and its metadata to an Arrow stream.
+
+    The written metadata also contain a checksum of each column and a checksum of `metadata`.
+    """
+    checks = checksums((column.to_numpy() for column in batch.columns), metadata)
+    stream.write_batch(batch, custom_metadata={**metadata, CHECKS: " ".join(checks)})
 
 
 def _batch(form: Any, time: Array, rows: Array) -> Any:
@@ -275,10 +278,10 @@ def read_log(path: Path) -> tuple[Array, LoggedValues, Any, list[Any]]:
 
 
 class _Stream:
-    """Reader of a memory-mapped log file, for all complete chunks of the log.
+    """Reader of a memory-mapped log file; it ignores an incomplete last chunk.
 
-    The reader releases memory pages after reading, so memory use does not grow with the log's
-    length.
+    The reader releases memory pages after reading, so memory use does not grow with the length of
+    the log.
     """
 
     def __init__(self, path: Path, content: mmap.mmap | bytes):
@@ -342,7 +345,7 @@ class _Stream:
         return time
 
     def _release_pages(self, k: int) -> None:
-        """Release the memory pages of the file if the batch index k is a multiple of `_WINDOW`."""
+        """Release the memory pages of the file once per `_WINDOW` batches; k is the batch index."""
         if k % _WINDOW == 0 and isinstance(self._map, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
             self._map.madvise(mmap.MADV_DONTNEED)
 

@@ -24,10 +24,10 @@ _LARGE = 1000  # number of elements above which only the digest of a parameter i
 
 
 def system_content(wiring: Wiring) -> tuple[str, dict[str, str]]:
-    """Return the digest of a system without start values, and the digests of its FMU files.
+    """Return the digest of a system, and the digests of its FMU files by part name.
 
     The digest of the system covers all data that affect the results of a run, except the start
-    values. The digests of the FMU files are listed by part name.
+    values.
     """
     fmus = {
         name: _fmu_digest(part.component)

@@ -32,7 +32,10 @@ Hold = Callable[[], contextlib.AbstractContextManager[None]]
 
 
 class ZeroCrossing(NamedTuple):
-    """Zero crossing at time t [s] of the output element with the name `kind`."""
+    """Zero crossing of an output element.
+
+    `t` is the time [s], and `kind` is the name of the output element.
+    """
 
     t: float
     kind: str
@@ -40,10 +43,11 @@ class ZeroCrossing(NamedTuple):
 
 @dataclass(frozen=True)
 class RecordOptions:
-    """Recording options: recorded outputs, recorded communication points and result file.
+    """Selection of the recorded outputs and communication points, and the result file.
 
-    `record` contains patterns of output names such as `robot.*`. The run records every `every`-th
-    communication point. The samples are in the file `save`, or in memory if `save` is None.
+    `record` contains patterns of output names such as `robot.*`. If `every` is n, the run records
+    every n-th communication point. `save` is the path of the result file. If it is None, the
+    samples are only in memory.
     """
 
     record: Sequence[str] = ("*",)
@@ -69,8 +73,8 @@ class RecordOptions:
     def check(self, wiring: Wiring, grid: Grid) -> None:
         """Check before a run that the result can be recorded and saved.
 
-        Raises KeyError for a pattern in `record` without a match, and the exceptions of
-        `check_target`.
+        Raises KeyError for a pattern in `record` without a match. Raises ValueError, ImportError or
+        OSError if the result file cannot be written (`check_target`).
         """
         columns = 1 + sum(port.size for port in select_ports(wiring.outputs, self.record))
         if self.save is not None:
@@ -84,13 +88,17 @@ class RecordOptions:
     def spacing(self, grid: Grid) -> int:
         """Return the number of steps between two recorded communication points.
 
-        The number is min(every, n + 1) in a run of n steps, so that it fits a C integer.
+        The result is `every`, but at most n + 1 in a run of n steps. The compiled loop stores it as
+        a C integer.
         """
         return min(int(self.every), grid.n + 1)
 
 
 class Rows(abc.ABC):
-    """Base class of storages for samples; a row contains all recorded outputs at one time."""
+    """Interface for storing samples in memory or in a file.
+
+    A row contains all recorded outputs at one time.
+    """
 
     @abc.abstractmethod
     def write(self, time: Array, rows: Array, events: Sequence[ZeroCrossing]) -> None:
@@ -103,7 +111,7 @@ class Rows(abc.ABC):
     def next_buffer(self) -> tuple[Array, Array] | None:
         """Return writable arrays for the next samples, or None if the caller must use `write`.
 
-        A caller that fills the arrays then calls `commit` with the number of samples.
+        Fill the arrays, then call `commit` with the number of samples.
         """
 
     @abc.abstractmethod
@@ -172,12 +180,15 @@ class LoggedRows(Rows):
 
 
 class Recording:
-    """Recording of a run in progress, up to the step `k` at the time `t` [s].
+    """Recording of a run in progress.
 
-    The recording contains the outputs that `wanted` selects, and all events. If the run has a log
-    file, the recording writes a chunk of samples as soon as it is full or one second old. In this
-    case, only the last chunk is in memory. `meta` contains the metadata of the run. `hold` delays
-    interrupts while a chunk is written.
+    The run has reached the time `t` [s] and the communication point with the index `k`. The
+    recording contains the outputs that `record_options` selects, and all events. If the run has a
+    log file, the recording writes a chunk of samples as soon as it is full or one second old. In
+    this case, only the last chunk is in memory.
+
+    `meta` contains the metadata of the run. The context manager `hold()` delays interrupts while a
+    chunk is written.
     """
 
     def __init__(
@@ -185,7 +196,7 @@ class Recording:
         wiring: Wiring,
         grid: Grid,
         meta: dict[str, str],
-        wanted: RecordOptions,
+        record_options: RecordOptions,
         hold: Hold = contextlib.nullcontext,
     ):
         self.grid, self.meta, self.k, self.t = grid, meta, -1, grid.t_start
@@ -193,19 +204,19 @@ class Recording:
         self._written_events = 0  # number of written events
         self._has_event = False  # True if an event has occurred since the last row
         self.ports = wiring.outputs
-        self.chosen = select_ports(self.ports, wanted.record)
-        self.every, self._hold = wanted.spacing(grid), hold
+        self.chosen = select_ports(self.ports, record_options.record)
+        self.every, self._hold = record_options.spacing(grid), hold
         names = {port.name for port in self.chosen}
         kept = [port.name in names for port in self.ports]
         self._columns = np.flatnonzero(np.repeat(kept, [port.size for port in self.ports]))
-        n, expected = len(self._columns), wanted.rows(grid)
+        n, expected = len(self._columns), record_options.rows(grid)
         size = max(16, min(_CHUNK // (8 * (n + 1)), expected))
         self._chunk_time, self._chunk, self._filled = np.empty(size), np.empty((size, n)), 0
         self._due = monotonic() + _LONGEST
         self._rows: Rows = (
             RowsInMemory(n, expected)
-            if wanted.log is None
-            else LoggedRows(LogWriter(wanted.log, self.chosen, meta))
+            if record_options.log is None
+            else LoggedRows(LogWriter(record_options.log, self.chosen, meta))
         )
 
     @property
@@ -233,14 +244,17 @@ class Recording:
         self._append(t, row)
 
     def add_crossings(self, t: float, columns: Array) -> None:
-        """Record an event at t [s] for each of the outputs `columns`, which fell below zero."""
+        """Record an event at t [s] for each output element that fell below zero.
+
+        `columns` contains the indices of these elements in `element_names`.
+        """
         self.events += [ZeroCrossing(t, self.element_names[column]) for column in columns]
         self._has_event = True
 
     def next_buffer(self) -> tuple[Array, Array]:
         """Return writable arrays for the next times (n,) and rows (n, columns), with n >= 1.
 
-        A caller that fills the arrays then calls `commit`.
+        Fill the arrays, then call `commit`.
         """
         if self._filled == len(self._chunk) or monotonic() > self._due or self._rows.next_buffer():
             self._flush()
@@ -252,11 +266,11 @@ class Recording:
         return self._chunk_time[free], self._chunk[free]
 
     def commit(self, steps: int, rows: int) -> None:
-        """Add the samples in the arrays of `next_buffer`, which the caller has filled.
+        """Record the samples that the caller has written to the arrays of `next_buffer`.
 
         Args:
             steps: Number of communication steps since the last call.
-            rows: Number of written samples, one for every `every`-th communication point.
+            rows: Number of written samples.
         """
         self.k += steps
         self.t = self.grid.t_start + self.k * self.grid.dt
@@ -281,7 +295,10 @@ class Recording:
         return Result(time, self.chosen, values, self.meta, tuple(self.events)), failure
 
     def _append(self, t: float | Array, rows: Array) -> None:
-        """Append one sample, or several samples that fit into one chunk, at the times `t` [s]."""
+        """Append one sample at the time t [s], or several samples at the times t (n,).
+
+        The samples must fit into one chunk.
+        """
         n = np.size(t)
         if self._filled + n > len(self._chunk) or monotonic() > self._due:
             self._flush()

@@ -284,7 +284,7 @@ class Result(AttributeHints):
         for axis, (unit, signals) in zip(axes, by_unit.items(), strict=True):
             axis.set_ylabel(unit if isinstance(unit, str) else unit_text(unit))
             self._draw(axis, signals)
-        return finished_figure(figure, path)
+        return finish_figure(figure, path)
 
     def _default_signals(self) -> tuple[str, ...]:
         """Return the names of the signals that `plot` shows by default."""
@@ -336,7 +336,7 @@ def panels(n: int, title: str, height: float = 2.2) -> tuple["Figure", Sequence[
     return figure, list(axes)
 
 
-def finished_figure(figure: "Figure", path: str | Path | None = None) -> "Figure":
+def finish_figure(figure: "Figure", path: str | Path | None = None) -> "Figure":
     """Add grids and legends to a figure, and save the figure if `path` is given.
 
     The legends are next to the panels. Notebooks display the figure as a picture.

@@ -119,10 +119,10 @@ def format_of(path: Path) -> Format:
     return form
 
 
-def check_target(path: Path, numbers: int, logged: bool) -> None:
+def check_target(path: Path, value_count: int, logged: bool) -> None:
     """Check before a run that a result file can be written.
 
-    `numbers` is the number of values in the file. `logged` is True if the run also writes a
+    `value_count` is the number of values in the file. `logged` is True if the run also writes a
     separate log, which needs 8 bytes per value.
 
     Raises:
@@ -138,7 +138,7 @@ def check_target(path: Path, numbers: int, logged: bool) -> None:
     except OSError as error:
         why = f"cannot create a file in the folder '{path.parent}'"
         raise type(error)(f"cannot save '{path}': {why}: {error.strerror}") from None
-    check_room(path.parent, size * numbers)
+    check_room(path.parent, size * value_count)
 
 
 def real_target(path: Path) -> Path:
@@ -208,7 +208,11 @@ def _reserve_file(path: Path) -> Iterator[None]:
 
 
 def _open_lock(lock: Path, busy_error: OSError) -> int | None:
-    """Lock a lock file, or raise `busy_error`; return its descriptor, None without lock support."""
+    """Lock a lock file, and return its file descriptor.
+
+    Return None if the platform or the file system does not support locks. Raise `busy_error` if
+    another process has locked the file.
+    """
     if fcntl is None:
         return None
     while True:
@@ -310,9 +314,11 @@ def _content(
 ) -> Content:
     """Return the content of a result file from its times, values and description.
 
-    `columns` maps signal names to units, and `description` is the description in the file.
+    `columns` maps element names to units. `description` contains the metadata, ports and events
+    (`_description`).
 
-    Warns if a checksum does not match: the file is damaged, or another program has changed it.
+    If a checksum does not match, the function warns: the file is damaged, or another program has
+    changed it.
     """
     meta = dict(description)
     known = meta.pop(CHECKS, None)
@@ -344,7 +350,11 @@ def _port(
     doc: str = "",
     type: str = "Real",  # noqa: A002 - the name in the file
 ) -> Port:
-    """Return the port for a signal of a result file; units of FMUs may be unknown."""
+    """Return the port for a signal of a result file.
+
+    `unit` is one unit for all elements, or a list with the unit of each element. A unit without a
+    known physical quantity is allowed, because FMUs may define such units.
+    """
     units = unit if isinstance(unit, str) else tuple(unit)
     meanings = {one: quantity_of(one) for one in ([unit] if isinstance(unit, str) else unit)}
     return Port(name, tuple(shape), units, doc, type=type, meanings=meanings)
@@ -388,13 +398,14 @@ def _table(result: Content, description: Mapping[str, str]) -> Any:
     return pyarrow.table([pyarrow.array(column) for column in columns], schema=form)
 
 
-def _result_from_arrow(
-    path: Path, time: Array, values: LoggedValues, form: Any, events: Sequence[Any] = ()
+def _content_from_arrow(
+    path: Path, time: Array, values: LoggedValues, arrow_schema: Any, events: Sequence[Any] = ()
 ) -> Content:
-    """Convert the times, values, schema `form` and events of an Arrow file to a `Content`."""
-    units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in form}
-    units.pop(form[0].name)
-    description = {k.decode(): v.decode() for k, v in (form.metadata or {}).items()}
+    """Convert the times, values, schema and events of an Arrow file to a `Content`."""
+    fields = {field.name: field.metadata or {} for field in arrow_schema}
+    units = {name: metadata.get(b"unit", b"").decode() for name, metadata in fields.items()}
+    units.pop(arrow_schema[0].name)
+    description = {k.decode(): v.decode() for k, v in (arrow_schema.metadata or {}).items()}
     content = _content(path, time, values, units, description)
     return content._replace(events=(*content.events, *(SavedEvent(*event) for event in events)))
 
@@ -413,7 +424,7 @@ def _write_arrow(result: Content, path: Path) -> None:
 
 
 def _read_arrow(path: Path) -> Content:
-    return _result_from_arrow(path, *read_log(path))
+    return _content_from_arrow(path, *read_log(path))
 
 
 def _write_parquet(result: Content, path: Path) -> None:
@@ -427,7 +438,7 @@ def _read_parquet(path: Path) -> Content:
     import pyarrow.parquet
 
     table = pyarrow.parquet.read_table(path, page_checksum_verification=True)
-    return _result_from_arrow(path, table.column(0).to_numpy(), LoggedValues(table), table.schema)
+    return _content_from_arrow(path, table.column(0).to_numpy(), LoggedValues(table), table.schema)
 
 
 # ---- CSV, with its metadata in a second file (W3C, Metadata Vocabulary for Tabular Data) ----
