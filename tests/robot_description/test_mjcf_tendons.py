@@ -36,7 +36,9 @@ TREE = f"""<site name="w" pos="0.3 0.2 0.1" euler="10 20 30"/>
       <body name="c" pos="0 1 1"><joint name="l" axis="1 1 0"/>{GEOM}
         <site name="u" pos="0.1 -0.2 0.3"/><site name="x" pos="0.3 0 0"/>
         <body name="d" pos="0 0 1"><joint name="m" type="ball"/>{GEOM}
-          <site name="v" pos="-0.1 -0.2 0.3"/></body></body></body>"""
+          <site name="v" pos="-0.1 -0.2 0.3"/>
+          <body pos="1 2 3"><site name="z"/></body></body></body></body>
+    <body pos="1 1 1"><site name="y"/></body>"""
 THROUGH = '<site site="w"/><site site="s"/><site site="t"/>'
 PULLEYS = f"""{THROUGH}<pulley divisor="2"/><site site="t"/><site site="u"/><pulley divisor="4"/>
     <site site="s"/><site site="v"/>"""
@@ -51,6 +53,11 @@ LINES = {
     "points of one body": (
         TENDON.format('stiffness="30"', '<site site="u"/><site site="x"/><site site="s"/>'),
         '<motor name="p" tendon="p"/>',
+    ),
+    "springs between fixed bodies": (
+        TENDON.format('stiffness="30" springlength="1"', '<site site="w"/><site site="y"/>')
+        + '<spatial name="r" stiffness="9"><site site="v"/><site site="z"/></spatial>',
+        "",
     ),
     "cable without a spring": (
         TENDON.format("", '<site site="w"/><site site="v"/>'),

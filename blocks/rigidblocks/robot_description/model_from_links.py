@@ -4,7 +4,7 @@ The assembly corrects loops: it makes nearly parallel axes parallel and infinite
 rigid.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, reduce
 from itertools import combinations, product
@@ -49,14 +49,31 @@ from rigidblocks.robot_description.parsed_links import (
 )
 from rigidblocks.robot_description.spanning_tree import spanning_tree, split_bodies
 from rigidblocks.spatial.rigid_motion import SAME
-from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform
+from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform, xlt
 
 Places = Mapping[str, Place]
 
 
 def link_springs(listed: Assembly, places: Places) -> tuple[PointSpring, ...]:
-    """Return the springs between two points, with the points in body coordinates."""
-    return tuple(_spring(one, places) for one in listed.springs)
+    """Return the springs between points of two bodies, with the points in body coordinates."""
+    return tuple(_spring(one, places) for one in listed.springs if not _is_rigid(one, places))
+
+
+def _is_rigid(spring: ParsedSpring, places: Places) -> bool:
+    """Return True if both ends of a spring are on the same body, so that its length is constant."""
+    (one, _), (two, _) = spring.ends
+    return places[one].body == places[two].body
+
+
+def _rigid_springs(listed: Assembly, places: Places) -> Iterator[Tendon]:
+    """Yield the springs of constant length as tendons, which exert no force but store energy."""
+    for spring in listed.springs:
+        if _is_rigid(spring, places):
+            frames = tuple(_move_place(places[link], xlt(p)) for link, p in spring.ends)
+            line = BodyLine("path", frames, (1.0,))
+            rest = (spring.rest, spring.rest)
+            law = spring.stiffness, spring.damping, rest
+            yield Tendon(spring.name, (), (), *law, line=line)
 
 
 def _spring(spring: ParsedSpring, places: Places) -> PointSpring:
@@ -95,7 +112,7 @@ def _tendons(listed: Assembly, numbers: Mapping[str, int], places: Places) -> tu
 
     `numbers` maps joint names to joint indices.
     """
-    found = []
+    found = [*_rigid_springs(listed, places)]
     for names, one in listed.tendons:
         if one.line is not None:
             found.append(one._replace(line=_body_line(one.line, names, places)))
