@@ -40,7 +40,7 @@ def joint_ports(model: Tree, **docs: str) -> tuple[Port, ...]:
 
     Args:
         model: Model of the robot.
-        **docs: Port descriptions, with the variable name q, qd, qdd or tau as keyword.
+        **docs: Description of each port; the keyword is the variable name q, qd, qdd or tau.
 
     Raises:
         TypeError: `model` is not a model.
@@ -66,9 +66,9 @@ def start_configuration(model: Tree, q0: Any) -> Array:
 
 
 def check_open(model: Tree, block: str) -> None:
-    """Check that a model has no loops, and that a block type supports its dependence on time.
+    """Check that a model has no loops and, except for RobotPlant, does not depend on time.
 
-    `block` is the name of the block type. Only RobotPlant supports models that depend on time.
+    `block` is the name of the block type.
 
     Raises:
         ValueError: The model has loops, or it depends on time and the block is not RobotPlant.
@@ -147,13 +147,16 @@ def energy_port() -> Port:
 
 
 def closure_force_port(model: Tree, start: Any = None) -> Port:
-    """Return the port of the constraint forces lam (nc,) of the loop joints."""
+    """Return the port of the constraint forces lam (nc,) of the loop joints.
+
+    `start` is the start value, or None for an output.
+    """
     text = "constraint forces of the loop joints"
     return Port("lam", (model.nc,), constraint_units(model), text, start)
 
 
 def constraint_units(model: Tree) -> Units:
-    """Return the unit of each constraint force of the loop joints: N.m or N.
+    """Return the unit of each constraint force of the loop joints.
 
     The unit is N.m for a pure moment, and N for all other constraint forces.
     """

@@ -31,8 +31,8 @@ class PDController(Block):
     computes tau at its sample instants and holds tau between them. A sampled controller has no
     velocity inputs: de/dt is the backward difference of e, and zero at the first sample.
 
-    The gains `kp` and `kd` have the shape (n,). `prismatic` is True for prismatic joints, which
-    have linear instead of angular units.
+    The gains `kp` and `kd` have the shape (n,). `prismatic` (n,) is True for prismatic joints,
+    which have linear units. All other joints have angular units; by default, no joint is prismatic.
 
     Raises:
         ValueError: `kp` and `kd` are not vectors of equal length.
@@ -132,7 +132,10 @@ class PDController(Block):
 
 
 def _gain_units(units: tuple[str, ...], denominators: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the units of gains, `units` / `denominators`, such as N.m.s/rad for a damping gain."""
+    """Return the units of gains, such as N.m.s/rad for the gain of an angular velocity.
+
+    `units` contains the units of the controller outputs, `denominators` the units of the errors.
+    """
     gains = {"rad": "{}/rad", "m": "{}/m", "rad/s": "{}.s/rad", "m/s": "{}.s/m"}
     return tuple(gains[d].format(unit) for unit, d in zip(units, denominators, strict=True))
 
@@ -144,10 +147,11 @@ class PID(Block):
         v = kp (b ref - meas) + I + D,   y = v limited to [lower, upper]
         dI/dt = ki (ref - meas) + (y - v) / Tt,   D = kd s / (Tf s + 1) (c ref - meas)
 
-    `b` and `c` are the set-point weights of the proportional part and of the derivative part. `Tf`
-    [s] is the time constant of the derivative filter, which is required if kd is not zero. A limit
-    of None is inactive. Back-calculation prevents windup. At a limit, the integral part changes
-    with the time constant `Tt` [s], by default kp / ki, so that v approaches the limit.
+    v is the control signal before the limits, I is the integral part, D is the derivative part, and
+    s is the Laplace variable. `b` and `c` are the set-point weights of the proportional part and of
+    the derivative part. `Tf` [s] is the time constant of the derivative filter, which is required
+    if kd is not zero. A limit of None is inactive. Back-calculation prevents windup: at a limit,
+    the term (y - v) / Tt moves v towards the limit. `Tt` [s] is kp / ki by default.
 
     If `sample_time` h [s] is given, the controller computes y at its sample instants and holds y
     between them (Astrom and Wittenmark, Computer-Controlled Systems, 8.5):
@@ -267,7 +271,10 @@ class PID(Block):
 
     @property
     def _anti_windup_time(self) -> Any:
-        """Time constant Tt [s] of anti-windup, by default kp / ki, or 1 s if ki is zero."""
+        """Time constant Tt [s] of anti-windup.
+
+        The default is kp / ki. For elements with ki = 0, the default is 1 s.
+        """
         if self.Tt is not None:
             return self.Tt
         kp, ki = np.broadcast_arrays(np.asarray(self.kp, float), np.asarray(self.ki, float))
@@ -302,7 +309,7 @@ class PID(Block):
         return {"y": self._clamp_output(self._v(x, u, p, D), p)}
 
     def initial(self, x: Record, u: Record, p: Record) -> Values:
-        """Return the sampled states after the first sample, with a derivative part of zero."""
+        """Return the sampled states after the first sample; the derivative part is zero."""
         e = self.c * u.ref - u.meas
         return self._sample(x, u, p, 0.0 * e, e) if self.sample_time else {}
 
@@ -360,9 +367,9 @@ class InverseDynamicsController(ModelBasedController):
     joint from q to q_ref in unit time. `kp` [1/s^2] and `kd` [1/s] are scalars or have the shape
     (nv,). The parameter `gravity` defaults to the gravity of the model.
 
-    If the model has loops, tau contains the equivalent forces of the joints in `actuated`, by
-    default all joints (`loops.actuator_forces`). If the actuators can produce the accelerations,
-    the error obeys
+    If the model has loops, only the joints in `actuated` (by default all joints) have actuators.
+    Their forces tau have the same effect as the result of rnea for the spanning tree
+    (`loops.actuator_forces`). If the actuators can produce the accelerations, the error obeys
 
         G^T H (d2e/dt2 + kd de/dt + kp e) = 0
 
@@ -414,9 +421,9 @@ class FeedForward(ModelBasedController):
 
         tau = rnea(q_ref, qd_ref, qdd_ref)
 
-    Add the forces of a feedback controller to tau. If the model has loops, tau contains the forces
-    u of the joints in `actuated` (by default all joints), which produce the planned motion (RBDA
-    8.12):
+    Add the forces of a feedback controller to tau. If the model has loops, only the joints in
+    `actuated` (by default all joints) have actuators. Their forces u, which the output tau
+    contains, produce the planned motion (RBDA 8.12):
 
         G_u^T u = G^T tau_ID
 
@@ -452,10 +459,11 @@ class GravityCompensation(ModelBasedController):
 
         tau = rnea(q, 0, 0)
 
-    The parameter `gravity` defaults to the gravity of the model. If the model has loops, tau
-    contains the equivalent forces of the joints in `actuated`, by default all joints
-    (`loops.actuator_forces`). The output `missed` [rad/s^2 or m/s^2] is the acceleration that the
-    actuators cannot produce, because the mechanism is underactuated.
+    The parameter `gravity` defaults to the gravity of the model. If the model has loops, only the
+    joints in `actuated` (by default all joints) have actuators. Their forces tau have the same
+    effect as the result of rnea for the spanning tree (`loops.actuator_forces`). If the mechanism
+    is underactuated, the output `missed` [rad/s^2 or m/s^2] is the acceleration that the actuators
+    cannot produce.
 
     Raises:
         ValueError: A joint in `actuated` is unknown, or `actuated` is given for a model without

@@ -1,4 +1,4 @@
-"""Plant whose outputs include the sensors of a robot file."""
+"""Plant with additional outputs for the sensors of a robot file."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -100,11 +100,11 @@ class SensedPlant(Plant):
     output of a sensor 'com' is `sensor_com`. If two sensors have the name 'imu', the outputs are
     `imu` and `imu_2`. `renamed_sensors` lists these changes.
 
-    The output of a sensor without sampling is a function of the states and inputs. A sampled sensor
-    has the errors of its `Sampling` and holds its output between its samples. If the file defines
-    noise, the sensor has the parameters `<name>_deviation` and `<name>_bias`. The random values
-    depend only on the seed, the sample and the sensor (`noise_word`), so they are equal in all
-    forms of execution (NumPy, traced and compiled).
+    The output of a continuous sensor is a function of the states and inputs. A sampled sensor holds
+    its output between its samples and has the errors that its `Sampling` defines. If the file
+    defines noise, the sensor has the parameters `<name>_deviation` and `<name>_bias`. The random
+    values depend only on the seed, the sensor and the sample index (`noise_word`). They are
+    therefore equal in all forms of execution (NumPy, traced and compiled).
 
     A force sensor measures the force from the inboard body on the outboard bodies. The sum of this
     force, gravity and the external wrenches `f_ext` accelerates the outboard bodies. The sensor
@@ -180,7 +180,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports of the plant, and of the deviation and bias of sensors with noise."""
+        """Parameter ports of the plant; for each sensor with noise, also its deviation and bias."""
         more = []
         for k, (sensor, port) in enumerate(zip(self.sensors, self._ports, strict=True)):
             if not _has_noise(sensor):
@@ -286,7 +286,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _periods(self) -> tuple[int, ...]:
-        """Sampling period of each sensor in sample times; 0 for a continuous sensor."""
+        """Sampling period of each sensor as a multiple of `sample_time`; 0 if it is continuous."""
         return tuple(
             round(sensor.sampling.period / self.sample_time) if self.sample_time else 0
             for sensor in self.sensors
@@ -311,7 +311,11 @@ class SensedPlant(Plant):
 
     @cached_property
     def _streams(self) -> tuple[int, ...]:
-        """First random stream (`noise_word`) of each sensor, then the number of streams."""
+        """Index of the first random stream of each sensor (`noise_word`).
+
+        Each element of the sensor output has its own stream. The last entry is the total number of
+        streams.
+        """
         sizes = [port.size for port in self._ports]
         return tuple(int(n) for n in np.concatenate([[0], np.cumsum(sizes)]))
 
@@ -322,12 +326,12 @@ class SensedPlant(Plant):
         random = self._normal(k, 0.0, _BIASES)
         return np.asarray(_values(sensor.sampling.mean, port) + size * random)
 
-    def _normal(self, k: int, tick: Any, first: int = 0) -> Any:
+    def _normal(self, k: int, tick: Any, stream_offset: int = 0) -> Any:
         """Return standard normal random values with the shape of the output of sensor k.
 
-        `tick` is the sample index, and `first` is an offset of the random stream indices.
+        `tick` is the sample index. `stream_offset` is added to the indices of the random streams.
         """
-        port, stream = self._ports[k], first + self._streams[k]
+        port, stream = self._ports[k], stream_offset + self._streams[k]
         words = [noise_word(self.seed, tick, stream + i) for i in range(port.size)]
         values = np.array([normal_quantile(word) for word in words]).reshape(port.shape)
         return values if port.shape else values[()]
@@ -335,7 +339,10 @@ class SensedPlant(Plant):
     # ---- values ----
 
     def initial(self, t: Any, x: Record, u: Record, p: Record) -> Values:
-        """Return the first samples of the sensors, which also initialize the delayed samples."""
+        """Return the sampled states after the first sample.
+
+        All delayed samples are equal to the first sample.
+        """
         if not self._sampled_sensors:
             return {}
         measured = self._measure(t, x, u, p, only_sampled=True)
@@ -390,7 +397,7 @@ class SensedPlant(Plant):
             k: Index of the sensor.
             value: Value of the measured quantity without sensor errors.
             index: Index of the sample.
-            walk: Random walk of the bias.
+            walk: Value of the random walk of the bias.
             p: Parameters.
         """
         sensor, port = self.sensors[k], self._ports[k]
@@ -420,11 +427,11 @@ class SensedPlant(Plant):
         only_sampled: bool,
         known: Values | None = None,
     ) -> dict[str, Any]:
-        """Return the values of the sampled or of the continuous sensors, without sensor errors.
+        """Return the values of the sampled sensors or of the continuous sensors, by port name.
 
-        If `only_sampled` is False, the result contains the continuous sensors, with values limited
-        to their cutoffs. `known` contains the plant outputs if the caller has already computed
-        them, else None.
+        If `only_sampled` is True, the values are from the sampled sensors, without sensor errors.
+        Otherwise they are from the continuous sensors, limited to the cutoffs of the sensors.
+        `known` contains the plant outputs, or is None if the caller has not computed them.
         """
         chosen = [
             (sensor, port)
@@ -522,8 +529,8 @@ def _values(numbers: tuple[float, ...], port: Port) -> Array:
 def _saturate(value: Any, sensor: Sensor) -> Any:
     """Limit a sensor value to the cutoff of the sensor.
 
-    The limits of a lidar bound its values too. As in MuJoCo, the cutoff applies even to the
-    value -1 of a range sensor that hits nothing.
+    The range limits of a lidar also apply. The value of a range sensor is -1 if its ray hits no
+    shape. As in MuJoCo, the cutoff limits this value too.
     """
     low, high = max(sensor.limits[0], -sensor.cutoff), min(sensor.limits[1], sensor.cutoff)
     return clip(value, low, high) if np.isfinite(high) else value
@@ -535,13 +542,12 @@ class _Motion:
 
     Attributes:
         model: Model with the joint variables q, qd and qdd.
-        first: Offset of the body indices of the sensors: body `first` of a sensor is body 0 of
-            `model`.
+        body_offset: Body index that the sensors use for body 0 of `model`.
         t: Time [s].
         q: Joint positions (nq,).
         qd: Joint velocities (nv,).
         qdd: Joint accelerations (nv,).
-        tau: Joint forces from the input of the plant, for the last joints of the model.
+        tau: Sum of the input forces and the drive forces, for the last elements of qd.
         f_ext: External wrenches on the bodies (nb, 6), or None.
         gravity: Acceleration of gravity (3,) [m/s^2].
         armature: Rotor inertias (nv,).
@@ -550,7 +556,7 @@ class _Motion:
     """
 
     model: Any
-    first: int
+    body_offset: int
     t: Any
     q: Array
     qd: Array
@@ -582,7 +588,7 @@ class _Motion:
         return of(sensor)
 
     def _index(self, body: int) -> int:
-        return max(body - self.first, -1)
+        return max(body - self.body_offset, -1)
 
     def _frame(self, place: Place) -> tuple[Any, Any]:
         """Return the pose of a frame, and its velocity (6,) in frame coordinates."""
@@ -678,7 +684,7 @@ class _Motion:
         return minimum(best, np.full(len(directions), sensor.limits[1]))
 
     def _line(self, sensor: Sensor) -> Length:
-        """Return the length that a sensor measures, multiplied by its coefficient."""
+        """Return the length along the path of a sensor, without the sensor coefficient."""
         assert sensor.path is not None
         frames = [(self._index(body), X) for body, X in sensor.path.frames]
         line = line_of(sensor.path.kind, frames, sensor.path.numbers)
@@ -699,12 +705,11 @@ class _Motion:
         return (X.E.T @ v[3:])[2]
 
     def _wrench(self, sensor: Sensor) -> tuple[Any, Any]:
-        """Return the moment (3,) and force (3,) that a force sensor measures.
+        """Return the moment (3,) and the force (3,) that a force sensor measures.
 
-        The moment and the force are in sensor coordinates. If the sensor has a reference frame,
-        both vectors are in the axes of this frame. The sensor coefficient -1 changes the sign of
-        both vectors. The moment and the force act on the outboard bodies. They do not include the
-        external wrenches on these bodies.
+        Both vectors act on the outboard bodies, and exclude the external wrenches on these bodies.
+        Their coordinates are those of the reference frame if the sensor has one, and otherwise
+        those of the sensor frame. The sensor coefficient -1 reverses both vectors.
         """
         f: Any = np.zeros(6)
         for body, inertia in sensor.parts:

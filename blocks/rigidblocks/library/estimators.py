@@ -87,7 +87,7 @@ class KalmanFilter(Block):
         return tuple(outputs[name] for name in self.measured)
 
     @cached_property
-    def _clones(self) -> tuple[Port, ...]:
+    def _past_ports(self) -> tuple[Port, ...]:
         """Ports (delay, size) of the past values of delayed outputs; row 0 is the newest."""
         return tuple(
             Port(f"{port.name}_past", (int(self.delays[port.name]), port.size), "1", start=0.0)
@@ -98,7 +98,7 @@ class KalmanFilter(Block):
     @cached_property
     def _size(self) -> int:
         """Number of rows of the covariance."""
-        return sum(port.size for port in (*self._states, *self._clones))
+        return sum(port.size for port in (*self._states, *self._past_ports))
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
@@ -122,7 +122,7 @@ class KalmanFilter(Block):
                 replace(port, rate=None, min=None, max=None, positive=False)
                 for port in self._states
             ),
-            *self._clones,
+            *self._past_ports,
             Port("covariance", (n, n), "1", "covariance of the estimates", self._first_covariance),
             Port("innovation", (m,), "1", "innovations in standard deviations", 0.0),
             *last,
@@ -179,7 +179,8 @@ class KalmanFilter(Block):
         now, P = self._constrain(t, estimate, P, inputs, fixed_parameters)
         past = []
         y = None
-        for port in self._clones:  # before the first sample, delayed outputs have their first value
+        # before the first sample, delayed outputs have their first value
+        for port in self._past_ports:
             if y is None:
                 y = self._model.outputs(t, self._plant_part(now), inputs, fixed_parameters)
             own = y[self._places[port.name.removesuffix("_past")]]
@@ -201,9 +202,10 @@ class KalmanFilter(Block):
     def _first_prediction(
         self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array]:
-        """Return the estimate and its covariance P after the initialization of a sampled plant.
+        """Initialize a sampled plant, and return the new estimate and its covariance.
 
-        `fixed_parameters` are the parameters of the plant that the filter does not estimate.
+        `estimate` contains the start values, and P is their covariance. `inputs` are the inputs of
+        the plant, and `fixed_parameters` are its parameters that the filter does not estimate.
         """
         raise NotImplementedError
 
@@ -218,8 +220,9 @@ class KalmanFilter(Block):
     ) -> tuple[Array, Array]:
         """Predict the estimate and its covariance P over one sample time, without process noise.
 
-        t is the time at the end of the sample time. During the sample time, the plant holds the
-        inputs `held`. `previous` are the inputs at its start, for delayed outputs.
+        t is the time at the end of the sample time. The plant holds the inputs `held` during the
+        sample time. `previous` contains the inputs of the previous sample. They determine the
+        outputs of the previous sample, which become past values of delayed outputs.
         `fixed_parameters` contains the parameters of the plant that are not estimated.
         """
         raise NotImplementedError
@@ -227,11 +230,11 @@ class KalmanFilter(Block):
     def _output_distribution(
         self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> tuple[Array, Array, Array]:
-        """Return the mean (m,) of the outputs, the cross-covariance (n, m) and covariance (m, m).
+        """Return the joint distribution of the estimate and the m measured elements.
 
-        P (n, n) is the covariance of the estimate.
-        The m outputs are the measured elements without noise, or the past values of delayed
-        outputs. The cross-covariance relates the n estimated states to the m outputs.
+        The result contains the mean (m,) of the elements, their cross-covariance (n, m) with the
+        estimate, and their covariance (m, m) without measurement noise. The elements of a delayed
+        output are its oldest past values. P (n, n) is the covariance of the estimate.
         """
         raise NotImplementedError
 
@@ -252,7 +255,7 @@ class KalmanFilter(Block):
         return estimate[: len(self._flat_ports)]
 
     def _estimate(self, x: Record) -> Array:
-        ports = (*self._states, *self._clones)
+        ports = (*self._states, *self._past_ports)
         return np.concatenate([np.ravel(getattr(x, port.name)) for port in ports])
 
     def _flat(self, ports: tuple[Port, ...], values: Record) -> Array:
@@ -283,30 +286,34 @@ class KalmanFilter(Block):
     def _transition_matrix(self, A: Array) -> Array:
         """Return the transition matrix F (n, n) of the states and the estimated parameters.
 
-        A contains the rows of the states. The rows of the constant parameters are unit rows.
+        A contains the first rows of F. The other rows are those of the identity matrix, because the
+        estimated parameters are constant.
         """
         F = np.eye(self._size).astype(A.dtype)
         F[: len(A), : A.shape[1]] = A
         return F
 
-    def _shift(self, predicted: Array, estimate: Array, y: Array) -> Array:
-        """Return the predicted estimate `predicted`, with the past outputs shifted by one sample.
+    def _shift_past_outputs(self, predicted: Array, estimate: Array, y: Array) -> Array:
+        """Return the estimate `predicted` after a shift of its past outputs by one sample.
 
-        `estimate` is the estimate before the prediction. Its outputs `y` become the newest past
-        outputs.
+        `estimate` is the estimate before the prediction. Its measured outputs `y` become the newest
+        past outputs.
         """
         k, predicted = len(self._flat_ports), predicted.astype(np.result_type(predicted, y))
-        for port in self._clones:
+        for port in self._past_ports:
             size, end = port.shape[1], k + port.size
             predicted[k : k + size] = y[self._places[port.name.removesuffix("_past")]]
             predicted[k + size : end] = estimate[k : end - size]
             k = end
         return predicted
 
-    def _delay(self, values: Array, estimate: Array) -> Array:
-        """Replace the `values` (m,) of delayed outputs by the oldest past values in `estimate`."""
+    def _apply_delays(self, values: Array, estimate: Array) -> Array:
+        """Return the outputs `values` (m,) with the delays of the measurements.
+
+        The oldest past value in `estimate` replaces the value of each delayed output.
+        """
         values, k = values.astype(np.result_type(values, estimate)), len(self._flat_ports)
-        for port in self._clones:
+        for port in self._past_ports:
             k += port.size
             place = self._places[port.name.removesuffix("_past")]
             values[place] = estimate[k - port.shape[1] : k]
@@ -334,9 +341,12 @@ class KalmanFilter(Block):
         fixed_parameters: Array,
         p: Record,
     ) -> Values:
-        """Correct the estimate by the measurements in u, and return the sampled states.
+        """Correct the estimate with the measurements, and return the sampled states.
 
-        P is the covariance of the estimate. The parameters p contain the noise of the measurements.
+        P is the covariance of the estimate. u contains the measurements and the inputs of the
+        plant. The vector `inputs` contains only the inputs of the plant, and `fixed_parameters` its
+        parameters that are not estimated. p contains the standard deviations of the measurement
+        noise.
         """
         expected, C, S = self._output_distribution(t, estimate, P, inputs, fixed_parameters)
         measured = [np.ravel(getattr(u, f"{port.name}_measured")) for port in self._measured_ports]
@@ -350,7 +360,7 @@ class KalmanFilter(Block):
     def _values(self, estimate: Array, P: Array, innovation: Array, u: Record) -> Values:
         values: dict[str, Any] = {"covariance": P, "innovation": innovation}
         k = 0
-        for port in (*self._states, *self._clones):
+        for port in (*self._states, *self._past_ports):
             values[port.name] = estimate[k : k + port.size].reshape(port.shape)
             k += port.size
         values |= {f"{port.name}_last": getattr(u, port.name) for port in self.plant.inputs}
@@ -366,29 +376,32 @@ class ExtendedKalmanFilter(KalmanFilter):
         x <- x + K (y - h(x))
         P <- P - K H P
 
-    P is the covariance of the states, and y are the measurements. Q T and R are the covariances of
-    the process noise per sample and of the measurement noise. One RK4 step predicts the states x of
-    a continuous plant. F is the matrix exponential of df/dx T up to the fourth power of T, and H =
-    dh/dx, with the output function h of the plant. The filter also supports sampled plants with the
-    same sample time. Projected plants, such as plants with quaternions or closed loops, keep their
-    constraints. The filter also multiplies the covariance P by the Jacobian of `project`, so that P
-    has the rank of the constraint manifold.
+    x contains the states, P is their covariance, and y contains the measurements. Q T is the
+    covariance of the process noise over a sample time T, and R is the covariance of the measurement
+    noise. h is the output function of the plant, and H = dh/dx. For a continuous plant with dx/dt =
+    f(x), one RK4 step predicts x, and F is the series of exp(df/dx T) up to the fourth power of T.
+    The filter also supports sampled plants with the same sample time.
+
+    Some plants project their states onto constraints, for example to normalize quaternions or to
+    close loops. For such a plant, the filter projects x and replaces P by J P J^T, where J is the
+    Jacobian of the projection. P then has no variance in directions that violate the constraints.
 
     At each sample, the filter predicts with the inputs that the plant held during the last sample
-    time, and then processes the measured elements one after the other. `input_hold` selects these
-    inputs: "previous" for the inputs of the previous sample, "new" for the inputs of this sample. A
-    sampled plant always reads the new inputs. A value above 1e300, for example 1e301, is a missing
-    measurement, and so is NaN in a direct call. Runs and FMUs stop at NaN. With a `gate` g, the
-    filter ignores an element whose innovation exceeds g standard deviations.
+    time. `input_hold` selects these inputs: "previous" for the inputs of the previous sample, "new"
+    for the inputs of this sample. A sampled plant always reads the new inputs. The filter then
+    processes the measured elements one after the other. A value above 1e300, for example 1e301,
+    marks a missing measurement. In a direct call, NaN also does; runs and FMUs stop at NaN. With a
+    `gate` g, the filter ignores an element whose innovation exceeds g standard deviations.
 
     The inputs are the inputs of the plant, and NAME_measured for each measured output. The outputs
     are the estimates of the states and parameters, their `covariance` (n, n), and the `innovation`
     of each measured element in standard deviations. The rows of the covariance are the states in
     the order of the plant, the parameters, and past values of delayed outputs.
 
-    The parameters are the other parameters of the plant, and the noise: NAME_noise is the standard
-    deviation of a measurement. NAME_process_noise is the standard deviation that white noise in the
-    derivative of a state or estimated parameter causes after one second.
+    The parameters of the filter are the plant parameters that it does not estimate, and the
+    standard deviations of the noise. NAME_noise is the standard deviation of a measurement.
+    NAME_process_noise is the standard deviation that white noise in the derivative of a state or
+    estimated parameter causes after one second.
 
     Args:
         plant: Continuous block, or sampled block with the same sample time.
@@ -400,10 +413,10 @@ class ExtendedKalmanFilter(KalmanFilter):
         parameters_to_estimate: Names of plant parameters that are additional states.
         gate: Largest accepted innovation in standard deviations; None accepts all measurements.
         delays: Delay of measured outputs in samples, by name.
-        input_hold: Inputs that a continuous plant held during the last sample time. "new" is right
-            if the block that computes the inputs steps before the plant, such as a command source.
-            "previous" is right if this block steps after the plant, such as a controller that reads
-            measurements. "previous" is also right for `order="jacobi"` and for real robots.
+        input_hold: Inputs that a continuous plant held during the last sample time. Use "new" if
+            the block that computes the inputs steps before the plant, such as a command source. Use
+            "previous" if this block steps after the plant, such as a controller that reads
+            measurements. Also use "previous" with `order="jacobi"` and for real robots.
 
     Raises:
         KeyError: A name is unknown.
@@ -443,22 +456,23 @@ class ExtendedKalmanFilter(KalmanFilter):
         F = self._transition_matrix(
             self._model.transition_jacobian(start, own, held, fixed_parameters, T)
         )
-        if self._clones:
-            now = self._shift(
+        if self._past_ports:
+            now = self._shift_past_outputs(
                 now, estimate, self._model.outputs(begin, own, previous, fixed_parameters)
             )
-            F = self._shift_rows(
+            F = self._shift_jacobian_rows(
                 F, self._model.output_jacobian(begin, own, previous, fixed_parameters)
             )
         return now, F @ P @ F.T
 
-    def _shift_rows(self, F: Array, H: Array) -> Array:
-        """Return F, in which the Jacobian of `_shift` replaces the rows of the past outputs.
+    def _shift_jacobian_rows(self, F: Array, H: Array) -> Array:
+        """Replace the rows of the past outputs in the transition matrix F (n, n).
 
-        H is the Jacobian of the measured outputs.
+        The new rows are the Jacobian of `_shift_past_outputs`. H is the Jacobian of the measured
+        outputs.
         """
         k, F = len(self._flat_ports), F.astype(np.result_type(F, H))
-        for port in self._clones:
+        for port in self._past_ports:
             steps, size = port.shape
             end = k + port.size
             F[k:end] = 0.0
@@ -475,13 +489,15 @@ class ExtendedKalmanFilter(KalmanFilter):
         H = np.zeros((len(rows), self._size)).astype(rows.dtype)
         H[:, : rows.shape[1]] = rows
         k = len(self._flat_ports)
-        for port in self._clones:
+        for port in self._past_ports:
             k, size = k + port.size, port.shape[1]
             place = self._places[port.name.removesuffix("_past")]
             H[place] = 0.0
             H[place, k - size : k] = np.eye(size)
         C = P @ H.T
-        expected = self._delay(self._model.outputs(t, own, inputs, fixed_parameters), estimate)
+        expected = self._apply_delays(
+            self._model.outputs(t, own, inputs, fixed_parameters), estimate
+        )
         return expected, C, symmetric(H @ C)
 
 
@@ -550,7 +566,10 @@ def names_of(argument: str, value: Any) -> tuple[str, ...]:
 
 
 def check_sample_time(kind: str, value: Any) -> None:
-    """Check the sample time [s] of an estimator; `kind` is the name of the plant for messages."""
+    """Check the sample time [s] of an estimator.
+
+    `kind` is the class name of the plant, for error messages.
+    """
     if value is None:
         raise ValueError(f"the estimator of {kind} needs a sample_time [s]")
     sample_time = number_of("sample_time of an estimator", value)
@@ -573,8 +592,9 @@ def check_declaration(
     """Check the names, noise, deviations, delays and gate of an estimator.
 
     Args:
-        observer: Estimator, which has the fields `measured` to `delays` of `KalmanFilter`.
-        kind: Name of the plant for messages.
+        observer: Estimator with the fields `measured`, `measurement_noise`, `process_noise`,
+            `deviation`, `parameters_to_estimate`, `gate` and `delays`.
+        kind: Class name of the plant, for error messages.
         states: Estimated states and parameters.
         outputs: Outputs that can be measured.
         parameters: Parameters that can be estimated.
@@ -640,7 +660,11 @@ def check_declaration(
 
 
 def deviations(observer: Any, argument: str, port: Port) -> Array:
-    """Return the standard deviations of a port's elements in the field `argument`, or zeros."""
+    """Return the standard deviation of each element of a port, as a vector.
+
+    `argument` is the name of the field with the standard deviations by port name. If the field does
+    not contain the port, the standard deviations are zero.
+    """
     value = getattr(observer, argument).get(port.name, 0.0)
     given = np.asarray(value, dtype=float)
     values = np.full(port.shape, float(given)) if given.ndim == 0 else given
@@ -666,11 +690,12 @@ def symmetric(P: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _TracedPlant:
-    """Functions of a plant and their exact Jacobians, which accept numbers and traced values.
+    """Functions of a plant and their exact Jacobians, for numbers and for traced values.
 
-    The vector X contains the states of the plant, and then the parameters `estimated`. The vector
-    `fixed_parameters` contains the other parameters. If `has_calls` is true, traces of an estimator
-    call the functions of the plant instead of repeating their operations.
+    The vector X contains the states of the plant, and then the parameters with the names in
+    `estimated`. The vector `fixed_parameters` contains the other parameters. If `has_calls` is
+    True, a trace of an estimator contains calls of the plant functions. Otherwise the trace repeats
+    their operations.
     """
 
     plant: Block
@@ -695,7 +720,7 @@ class _TracedPlant:
         return int(self._memory.z.stop - self._memory.x.start)
 
     def _vector(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
-        """Return the memory vector of the plant at the time t with the inputs u.
+        """Return the vector of the plant variables (`Memory`) at the time t with the inputs u.
 
         X contains the states and the estimated parameters. `fixed_parameters` contains the other
         parameters.
@@ -745,16 +770,16 @@ class _TracedPlant:
         return {name: self._trace(name, function) for name, function in functions.items()}
 
     @cached_property
-    def _slopes(self) -> dict[str, Graph]:
+    def _jacobians(self) -> dict[str, Graph]:
         """Cached Jacobians of plant functions with respect to X, by function name."""
         return {}
 
     def _jacobian(self, name: str, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         from rigidblocks.tracing.trace import jacobian
 
-        if name not in self._slopes:
-            self._slopes[name] = jacobian(self._graphs[name], "out", "X")
-        return self._call(self._slopes[name], t, X, u, fixed_parameters)
+        if name not in self._jacobians:
+            self._jacobians[name] = jacobian(self._graphs[name], "out", "X")
+        return self._call(self._jacobians[name], t, X, u, fixed_parameters)
 
     def _value(self, name: str, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         return self._call(self._graphs[name], t, X, u, fixed_parameters)
@@ -801,8 +826,8 @@ class _TracedPlant:
         one = np.eye(n, len(X))
         S = one
         for k in (4, 3, 2):
-            S = one + Z[:, :n] @ S / k + _tail(Z, n) / k
-        return one + Z[:, :n] @ S + _tail(Z, n)
+            S = one + Z[:, :n] @ S / k + _parameter_columns(Z, n) / k
+        return one + Z[:, :n] @ S + _parameter_columns(Z, n)
 
     def first_states(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
         """Return the sampled states of the plant after its initialization.
@@ -816,7 +841,7 @@ class _TracedPlant:
         return self._jacobian("initial", t, X, u, fixed_parameters)
 
     def outputs(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
-        """Return the measured outputs for X, the states and the estimated parameters."""
+        """Return the measured outputs; X contains the states and the estimated parameters."""
         return self._value("outputs", t, X, u, fixed_parameters)
 
     def output_jacobian(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
@@ -824,7 +849,7 @@ class _TracedPlant:
         return self._jacobian("outputs", t, X, u, fixed_parameters)
 
     def projection(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
-        """Return the projected states for X, the states and the estimated parameters."""
+        """Return the projected states; X contains the states and the estimated parameters."""
         return self._value("project", t, X, u, fixed_parameters)
 
     def projection_jacobian(self, t: Any, X: Array, u: Array, fixed_parameters: Array) -> Array:
@@ -832,8 +857,8 @@ class _TracedPlant:
         return self._jacobian("project", t, X, u, fixed_parameters)
 
 
-def _tail(Z: Array, n: int) -> Array:
-    """Return a copy of Z with zeros in the first n columns, the columns of the states."""
-    tail = Z.copy()
-    tail[:, :n] = 0.0
-    return tail
+def _parameter_columns(Z: Array, n: int) -> Array:
+    """Return a copy of Z in which the first n columns, which belong to the states, are zero."""
+    columns = Z.copy()
+    columns[:, :n] = 0.0
+    return columns

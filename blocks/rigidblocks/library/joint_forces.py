@@ -26,8 +26,8 @@ class JointLimits(Block):
     The stiffness K [N m/rad or N/m] and the damping D [N m s/rad or N s/m] are scalars or have the
     shape (nv,).
 
-    In a co-simulation, the master holds the force of a stop over a communication step. The longest
-    stable step is `stable_step` for K, D and the effective inertia at the joint.
+    In a co-simulation, the master holds the force of a stop over a communication step. The function
+    `stable_step` returns the longest stable step for K, D and the effective inertia at the joint.
 
     Raises:
         ValueError: A joint has more positions than velocities, or an upper limit is not above the

@@ -24,10 +24,10 @@ from rigidblocks.spatial.spatial import Array
 class Integrator(SignalWithState):
     """Integrator of a signal, dy/dt = u, with the initial value `y0` and optional limits.
 
-    At a limit, y is constant while u points beyond the limit. The option `reset` adds an input
-    `reset`; while this input is above 0.5, y is `y0`. If `sample_time` T [s] is given, the block
-    uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of y, and the unit
-    of u is `unit` per s.
+    At a limit, y is constant while the sign of u would make y exceed the limit. The option `reset`
+    adds an input `reset`; while this input is above 0.5, y is `y0`. If `sample_time` T [s] is
+    given, the block uses the explicit Euler method, y[k] = y[k-1] + T u[k-1]. `unit` is the unit of
+    y, and the unit of u is `unit` per s.
     """
 
     shape: Shape | None = None
@@ -64,7 +64,11 @@ class Integrator(SignalWithState):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for the limits, and y_reset if the block has the input `reset`."""
+        """Parameter ports for the limits.
+
+        If the block has the input `reset`, the value y_reset of y during a reset is also a
+        parameter.
+        """
         limits = limit_ports(self._shape, self.unit, self.lower, self.upper)
         back = Port("y_reset", self._shape, self.unit, "value after a reset", self.y0)
         return (*limits, back) if self.reset else limits
@@ -321,9 +325,10 @@ class TransferFunction(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for num and den (n + 1,).
+        """Parameter ports for the coefficients num and den.
 
-        If b_0 is zero, num has n elements.
+        n is the degree of the denominator. den has n + 1 elements. num has n + 1 elements, or n
+        elements if b_0 is zero.
         """
         begin = self._first
         b = Port(
@@ -493,7 +498,7 @@ class StateSpace(Block):
 
 
 def _sample_time(system: Any, requested: float | None) -> float | None:
-    """Return the sample time [s] of a python-control or SciPy system, or None if continuous.
+    """Return the sample time [s] of a python-control or SciPy system; None if it is continuous.
 
     If the attribute `dt` of the system is True, its sample time is unknown. `requested` is the
     sample time from the user, or None.

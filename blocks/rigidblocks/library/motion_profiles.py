@@ -1,4 +1,4 @@
-"""Motion profiles from rest to rest: quintic, trapezoidal, and jerk-limited to a moving target."""
+"""Motion profiles: quintic and trapezoidal from rest to rest, jerk-limited to a variable target."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -167,7 +167,7 @@ class VelocityChange(NamedTuple):
 
     @property
     def duration(self) -> Any:
-        """Duration of the motion [s]."""
+        """Duration of the change of velocity [s]."""
         return self.t1 + self.t2 + self.t3
 
 
@@ -190,7 +190,10 @@ def velocity_change(start: Motion, target: Any, limits: Limits) -> VelocityChang
 
 
 def motion_at(start: Motion, change: VelocityChange, t: Any) -> Motion:
-    """Return the motion at the time t >= 0 [s]: a change of velocity, then constant velocity."""
+    """Return the motion at the time t >= 0 [s].
+
+    The velocity first changes as in `change`, and is then constant.
+    """
     done, motion = 0.0, start
     for jerk, duration in ((change.j, change.t1), (0.0, change.t2), (-change.j, change.t3)):
         motion = _constant_jerk(motion, jerk, clip(t - done, 0.0, duration))
@@ -208,9 +211,15 @@ def _constant_jerk(start: Motion, j: Any, t: Any) -> Motion:
 class Course(NamedTuple):
     """Time-optimal motion to a target: a change of velocity, then a stop.
 
-    If the initial acceleration exceeds the limit, the motion begins with the jerk `relief`, which
-    reduces the acceleration to the limit in the time `delay` [s]. The stop begins `switch` [s]
-    later.
+    Attributes:
+        origin: Initial motion.
+        relief: Jerk that reduces an initial acceleration above the limit to the limit.
+        delay: Duration of this reduction [s].
+        start: Motion after this reduction, at which the change of velocity begins.
+        change: Change of velocity towards the velocity limit.
+        switch: Time from the start of the change to the start of the stop [s].
+        turn: Motion at which the stop begins.
+        stop: Change to zero velocity.
     """
 
     origin: Motion
@@ -228,7 +237,7 @@ class Course(NamedTuple):
         return self.delay + self.switch + self.stop.duration
 
     def motion(self, t: Any, target: Any) -> Motion:
-        """Return the motion at the time t >= 0 [s], which ends at rest at `target`."""
+        """Return the motion at the time t >= 0 [s]; after `duration`, it is at rest at `target`."""
         early, over = less(t, self.delay), less(self.duration, t)
         relief = _constant_jerk(self.origin, self.relief, minimum(t, self.delay))
         t = maximum(t - self.delay, 0.0)
@@ -279,7 +288,7 @@ def course_to(origin: Motion, target: Any, limits: Limits) -> Course:
 
 @dataclass(frozen=True, eq=False)
 class JerkLimitedProfile(Block):
-    """Time-optimal motion to a target that may change, with limited velocity and jerk.
+    """Time-optimal motion to a target that may change; velocity, acceleration and jerk are limited.
 
     In each sample time T, every signal follows the time-optimal motion from its current value,
     velocity and acceleration to rest at the input `target`:
@@ -292,8 +301,8 @@ class JerkLimitedProfile(Block):
     until the signal reaches a constant target.
 
     If a limit is reduced during a motion, the signal may exceed the new limit until it has slowed
-    down. The block locates the switching times by bisection, so `linearize` does not contain the
-    sensitivity of the switching times.
+    down. The block locates the switching times by bisection. The linearization of the block
+    (`linearize`) therefore does not contain the sensitivity of the switching times.
 
     Raises:
         ValueError: A limit is not positive, or the arrays differ in length.

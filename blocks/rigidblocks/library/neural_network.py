@@ -47,7 +47,7 @@ class Network:
     """Network of operators in the order of their evaluation.
 
     Args:
-        nodes: Operators; each operator comes after the operators whose outputs it uses.
+        nodes: Operator calls; each call comes after the calls whose outputs it uses.
         constants: Constant arrays by name, such as weights.
         opset: Version of the ONNX operators.
     """
@@ -57,7 +57,9 @@ class Network:
     opset: int
 
     def evaluate(self, inputs: Mapping[str, Array]) -> dict[str, Any]:
-        """Return all values of the network by name, for inputs by name.
+        """Return the constants, inputs and results of all nodes by name.
+
+        `inputs` contains the value of each network input by name.
 
         Raises:
             ValueError: A node cannot be evaluated. The message contains the operator and the name
@@ -99,24 +101,28 @@ class Call:
     def __init__(self, node: Node, values: Sequence[Any], opset: int):
         self.node, self.values, self.opset = node, values, opset
 
-    def __getitem__(self, number: int) -> Any:
-        """Return the value of an input, or None if it is omitted."""
-        return self.values[number] if number < len(self.values) else None
+    def __getitem__(self, index: int) -> Any:
+        """Return the value of input number `index`, or None if this input is omitted."""
+        return self.values[index] if index < len(self.values) else None
 
     def attribute(self, name: str, default: Any = None) -> Any:
         """Return the value of an attribute, or the default value."""
         return self.node.attributes.get(name, default)
 
-    def integers(self, number: int, name: str, default: Any = None) -> Any:
-        """Return the integers of an input or, in older opsets, of the attribute `name`."""
-        value = self[number] if self[number] is not None else self.attribute(name)
+    def integers(self, index: int, name: str, default: Any = None) -> Any:
+        """Return integers, such as axes, from an input or an attribute.
+
+        In newer opsets, input number `index` contains the integers. In older opsets, the attribute
+        `name` contains them.
+        """
+        value = self[index] if self[index] is not None else self.attribute(name)
         if value is None:
             return default
         return tuple(int(k) for k in np.ravel(constant(value, name)))
 
 
 def constant(value: Any, name: str) -> Array:
-    """Return an array that must not depend on the inputs of the network.
+    """Return `value` as an array if it does not depend on the inputs of the network.
 
     Raises:
         ValueError: The value depends on the inputs; the message contains `name`.
@@ -271,7 +277,11 @@ def _batch_normalization(call: Call) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    """Return the matrix product a b, with loops in C for large constant matrices."""
+    """Return the matrix product a b.
+
+    If one factor is traced and the other factor is a large constant matrix, the generated C code
+    computes the product in loops.
+    """
     if is_traced(a) and not is_traced(b) and np.ndim(b) == 2:
         rows = [matrix_product(b.T, row) for row in np.reshape(a, (-1, np.shape(a)[-1]))]
         return np.reshape(np.array(rows, dtype=object), (*np.shape(a)[:-1], np.shape(b)[1]))
@@ -437,7 +447,10 @@ def _where(call: Call) -> Any:
 
 
 def _directions(call: Call) -> list[slice]:
-    """Return the step order, forward or reverse, for each direction of a recurrent operator."""
+    """Return a slice for each direction of a recurrent operator.
+
+    The slice puts the steps of a sequence into the order of the direction, forward or reverse.
+    """
     order = {"forward": [1], "reverse": [-1], "bidirectional": [1, -1]}
     return [slice(None, None, k) for k in order[call.attribute("direction", "forward")]]
 
@@ -458,7 +471,9 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 def _recurrent(call: Call) -> Any:
     """Evaluate LSTM, GRU or RNN for all steps of a sequence.
 
-    X has the shape (steps, batch, inputs), and the states have the shape (directions, batch, n).
+    The first input of the operator has the shape (steps, batch, inputs). The initial states have
+    the shape (directions, batch, n) with the hidden size n. The results are the outputs (steps,
+    directions, batch, n) and the final states h and c.
     """
     kind = call.node.operator
     X, W, R, B = call[0], call[1], call[2], call[3]
@@ -500,7 +515,12 @@ def _recurrent(call: Call) -> Any:
 
 
 class _Cell:
-    """One direction of a recurrent operator; the weights W and R have rows for all gates."""
+    """One direction of a recurrent operator with the hidden size n.
+
+    The weights W (gates n, inputs) multiply the inputs, and the weights R (gates n, n) multiply the
+    state h. `gates` is the number of gates: 4 for LSTM, 3 for GRU, 1 for RNN. Wb and Rb (gates n,)
+    are the biases.
+    """
 
     def __init__(self, call: Call, W: Array, R: Array, Wb: Array, Rb: Array, functions: Any):
         self._step = {"LSTM": self._lstm, "GRU": self._gru, "RNN": self._rnn}[call.node.operator]

@@ -1,4 +1,4 @@
-"""Particle filter: weighted random samples instead of a normal distribution."""
+"""Particle filter, which represents the distribution of the states by weighted samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Arguments(NamedTuple):
 
     Attributes:
         t: Time [s].
-        draw: Number of the random draw, different for each sample and particle.
+        draw: Index of the random draw, different for each sample and particle.
         x: States of a particle, or the mean of the particles.
         u: Inputs of the plant.
         last: Inputs of the plant at the previous sample.
@@ -44,26 +44,31 @@ class _Arguments(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class ParticleFilter(WrittenBlock, KalmanFilter):
-    """Particle filter for any plant, also with several modes and with large deviations.
+    """Particle filter for any plant, also for multimodal distributions and large deviations.
 
         X_i <- f(X_i, u) + sqrt(Q T) n_i
         w_i <- w_i exp(-(y - h(X_i))^2 / (2 sigma^2)) / sum
         x = sum(w_i X_i)
         P = sum(w_i (X_i - x) (X_i - x)^T)
 
-    N particles X_i with weights w_i represent the distribution of the states. n_i are normal random
-    numbers, sigma is the standard deviation of the measurement y, and h the output function of the
-    plant. One RK4 step moves each particle of a continuous plant. If the effective sample size
-    1 / sum(w_i^2) falls below the fraction `resample_below` of N, systematic resampling replaces
-    the particles by particles of equal weight. For N to infinity, the distribution converges to the
-    exact distribution, with an error proportional to 1 / sqrt(N).
+    N particles X_i with weights w_i represent the distribution of the states. f moves a particle
+    over a sample time T with the inputs u; for a continuous plant, f is one RK4 step. Q T is the
+    covariance of the process noise over T, and n_i contains standard normal random numbers. sigma
+    is the standard deviation of the measurement y, and h is the output function of the plant. x is
+    the estimate, and P is its covariance.
+
+    If the effective sample size 1 / sum(w_i^2) falls below the fraction `resample_below` of N,
+    systematic resampling replaces the particles with N particles of equal weight. For N to
+    infinity, the distribution converges to the exact distribution, with an error proportional to
+    1 / sqrt(N).
 
     A particle with a state that is not finite loses its weight and gets the state of another
     particle. A particle whose output is not finite loses its weight if this output is measured.
 
-    The random numbers depend only on `seed`, the sample, the particle and the state. A C function
-    computes each sample in all forms of the block, so all forms return the same bits. A run without
-    C code compiles this function at its first use.
+    The random numbers depend only on `seed` and on the indices of the sample, the particle and the
+    state. The same C function computes each sample in all forms of execution, so all forms return
+    the same bits. A run of the NumPy functions therefore also needs a C compiler: it compiles this
+    C function at the first use.
 
     The ports and the parameters are as in `ExtendedKalmanFilter`, with these differences. The
     covariance has no rows for past values of delayed outputs. The output `effective_sample_size` is
@@ -180,7 +185,7 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
 
     @cached_property
     def tables(self) -> str:
-        """C code of the sizes and of the traced functions of the plant."""
+        """C definitions for particle_filter.h: array sizes, options and traced functions."""
         from rigidblocks.tracing.ccode import c_functions
 
         places, k = {}, 0
@@ -223,7 +228,10 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
         return f"{super().written_text()}{self._argument_text()}"
 
     def _argument_text(self) -> str:
-        """Return the C functions `start_function` and `function`, which gather the arguments."""
+        """Return the C functions with the names `start_function` and `function`.
+
+        Each function copies its arguments into vectors and calls filter_particles.
+        """
         sizes = {port.name: port.size for port in (*self.inputs, *self.parameters)}
         names = self.arguments
         given = ", ".join(f"const double *a{k}" for k in range(len(names)))
@@ -258,7 +266,7 @@ static inline void {function}(const double *state, {given}, double *out)
 
     @cached_property
     def _constant_names(self) -> list[str]:
-        """Names of the parameters of the plant that are not estimated, and of process noise."""
+        """Names of all parameters of the filter except the measurement noise."""
         return [port.name for port in self.parameters if port.name not in self._noises]
 
     @property
@@ -313,17 +321,17 @@ static inline void {function}(const double *state, {given}, double *out)
             after = self._model.first_states(t, own, u, fixed_parameters)
             own = np.concatenate([after, own[len(after) :]])
         own = self._project(t, own, u, fixed_parameters)
-        if not self._clones:
+        if not self._past_ports:
             return own
         y = self._model.outputs(t, own, u, fixed_parameters)
         past = [
             np.tile(y[self._places[port.name.removesuffix("_past")]], port.shape[0])
-            for port in self._clones
+            for port in self._past_ports
         ]
         return np.concatenate([own, *past])
 
     def _move(self, arguments: _Arguments) -> Array:
-        """Return a particle after a sample with random process noise."""
+        """Move a particle over a sample time, and add random process noise to its states."""
         t, draw, x, u, last, fixed_parameters, noise = arguments
         T, model, own = self.sample_time, self._model, self._plant_part(x)
         held = u if self.plant.sampled or self.input_hold == "new" else last
@@ -337,15 +345,17 @@ static inline void {function}(const double *state, {given}, double *out)
                 k += port.size
             j += port.size
         now = np.concatenate([self._project(t, now, held, fixed_parameters), x[len(own) :]])
-        if self._clones:
-            now = self._shift(now, x, model.outputs(t - T, own, last, fixed_parameters))
+        if self._past_ports:
+            now = self._shift_past_outputs(
+                now, x, model.outputs(t - T, own, last, fixed_parameters)
+            )
         return now
 
     def _outputs(self, arguments: _Arguments) -> Array:
         """Return the measured outputs (m,) of a particle, or their past values if delayed."""
         own = self._plant_part(arguments.x)
         y = self._model.outputs(arguments.t, own, arguments.u, arguments.fixed_parameters)
-        return self._delay(y, arguments.x)
+        return self._apply_delays(y, arguments.x)
 
     def _mean(self, arguments: _Arguments) -> Array:
         """Return the mean of the particles, projected onto the constraints of the plant."""
@@ -357,9 +367,10 @@ static inline void {function}(const double *state, {given}, double *out)
         return np.array([noise_word(self.seed, arguments.draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
-        """Return a normal random number with the standard deviation `sigma`, traced or a number.
+        """Return a normal random number with mean zero and the standard deviation `sigma`.
 
-        `stream` selects the random number stream, and `draw` the number in the stream.
+        `stream` is the index of the random stream, and `draw` is the index of the number in the
+        stream. `draw` and `sigma` are numbers or traced values.
         """
         if isinstance(sigma, float) and sigma == 0.0:
             return 0.0
@@ -381,7 +392,7 @@ static inline void {function}(const double *state, {given}, double *out)
         return trace("quantile", lambda u: {"n": np.array([normal_quantile(u)])}, {"u": ()})
 
     def _normal_graph(self, stream: int) -> Any:
-        """Return the graph of a standard normal random number with a traced number `draw`."""
+        """Return the graph of a standard normal random number as a function of `draw`."""
         from rigidblocks.tracing.trace import trace
 
         def normal(draw: Any) -> dict[str, Array]:

@@ -231,9 +231,10 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 
     The name of a drive is the name of the actuator. Underscores replace characters that are not
     allowed in identifiers. The effort limits in the file limit the total force of the drives at
-    each joint. Drives that act on several joints or along a line between bodies have no effort
-    limit. For each of the joints that such a drive moves, and that have no other drive, the result
-    therefore contains a drive without a motor, which has the effort limit of the joint.
+    each joint. A drive that acts on one joint has the effort limit of this joint. A drive that acts
+    on several joints or along a line between bodies has no effort limit. If only such drives move a
+    joint, the result contains an additional drive, which has the effort limit of the joint and no
+    motor.
 
     Raises:
         ValueError: The file has no supported actuators.
@@ -269,7 +270,7 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
 
 
 def _body_line(line: BodyLine) -> Line:
-    """Return a line between bodies as a `Line` of force elements and drives."""
+    """Convert a line of a robot description to the `Line` of a force element or drive."""
     return line_of(line.kind, line.frames, line.numbers)
 
 
@@ -301,7 +302,10 @@ def _described_motor(actuator: Actuator) -> Motor:
 
 
 def _affine_motor(actuator: Actuator) -> AffineMotor:
-    """Return the motor of an actuator; coefficients that are zero are not parameters."""
+    """Return the affine motor of an actuator.
+
+    A coefficient of zero does not become a parameter, except for the constant gain.
+    """
     gain, bias = (
         dict(zip(_TERMS, values, strict=True)) for values in (actuator.gain, actuator.bias)
     )
@@ -406,7 +410,10 @@ def make_names_unique(elements: Iterable[Any]) -> tuple[Any, ...]:
 
 
 def _weight_elements(robot: RobotDescription) -> Iterator[ForceElement]:
-    """Yield the gravity compensation of the masses in `robot.weightless` as force elements."""
+    """Yield the force elements for gravity compensation.
+
+    Each element compensates the weight of one mass in `robot.weightless`.
+    """
     gravity = robot.model.gravity
     g = float(np.linalg.norm(gravity if np.any(gravity) else STANDARD_GRAVITY))
     for one in robot.weightless:
@@ -449,10 +456,10 @@ def _tendon_elements(
 
 
 def _tendon_laws(tendon: Tendon) -> Iterator[tuple[str, Law]]:
-    """Yield the name suffix and the force law of each force of the tendon `tendon`.
+    """Yield the name suffix and the force law of each force of a tendon.
 
-    A tendon spring with two different rest lengths exerts no force between them. Its law is a pair
-    of stops without damping.
+    If the rest lengths of the tendon spring differ, the spring exerts no force at lengths between
+    them. The law of such a spring is a `Stop` without damping.
     """
     slack = tendon.stiffness and tendon.rest[0] < tendon.rest[1]
     if slack:
@@ -464,9 +471,10 @@ def _tendon_laws(tendon: Tendon) -> Iterator[tuple[str, Law]]:
 
 
 def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
-    """Return the line of action of the spring and the friction of a velocity variable.
+    """Return the line on which the spring and the friction of one degree of freedom act.
 
-    `joint` is the index of the joint, and `variable` is the index of the variable in the joint.
+    `joint` is the index of the joint, and `variable` is the index of the degree of freedom in the
+    joint.
     """
     model: Any = robot.model
     kind, of = model.joint[joint], model.v_slices[joint]
@@ -478,13 +486,14 @@ def _line(robot: RobotDescription, joint: int, variable: int) -> AlongJoint:
 
 
 def _friction_laws(
-    f: JointProperties, k: int, rest: float
+    properties: JointProperties, k: int, rest: float
 ) -> Iterator[tuple[str, Spring | Friction]]:
-    """Yield the name suffix and the force law of the spring and the dry friction at a joint.
+    """Yield the name suffix and the law of the spring and the dry friction of a degree of freedom.
 
-    `f` contains the properties of all joints, `k` is the index of the degree of freedom in qd, and
-    `rest` is the rest position of the spring.
+    `properties` contains the properties of all joints, `k` is the index of the degree of freedom in
+    qd, and `rest` [rad or m] is the rest position of the spring.
     """
+    f = properties
     if f.stiffness[k] or f.damping[k]:
         yield "spring", Spring(float(f.stiffness[k]), float(f.damping[k]), rest)
     if f.friction[k] or f.backward[k]:
@@ -493,15 +502,16 @@ def _friction_laws(
 
 
 def _stop_laws(
-    f: JointProperties, k: int, stops: tuple[float, float]
+    properties: JointProperties, k: int, stops: tuple[float, float]
 ) -> Iterator[tuple[str, Stop]]:
-    """Yield the name suffix and the force law of a stop at joint limits, if the limits exist.
+    """Yield the name suffix and the force law of the stop of a degree of freedom, if it has limits.
 
-    `f` contains the properties of all joints, and `k` is the index of the degree of freedom in qd.
-    `stops` contains the stiffness and the damping.
+    `properties` contains the properties of all joints, and `k` is the index of the degree of
+    freedom in qd. `stops` contains the stiffness and the damping.
     """
-    if f.lower[k] < f.upper[k] and np.isfinite([f.lower[k], f.upper[k]]).any():
-        yield "stop", Stop(*stops, float(f.lower[k]), float(f.upper[k]))
+    lower, upper = properties.lower[k], properties.upper[k]
+    if lower < upper and np.isfinite([lower, upper]).any():
+        yield "stop", Stop(*stops, float(lower), float(upper))
 
 
 def described_springs(robot: RobotDescription) -> list[ForceElement]:

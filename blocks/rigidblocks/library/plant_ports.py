@@ -1,4 +1,4 @@
-"""Parameters, states and outputs of plants for tunable inertias and force elements."""
+"""Ports that tunable inertias, force elements and drives add to plants."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -258,9 +258,10 @@ class Elements:
         )
 
     def states(self, q0: Array, qd0: Any) -> tuple[Port, ...]:
-        """Return the ports of the states of all elements, such as `rub_bend`.
+        """Return the state ports of all elements.
 
-        The rotors of elastic drives start with the motion of their joints.
+        For example, the port `rub_bend` is the state `bend` of the element `rub`. The start angle
+        and speed of the rotor of an elastic drive follow from q0 and qd0.
 
         Args:
             q0: Initial configuration (nq,) of the model.
@@ -290,10 +291,11 @@ class Elements:
 
     @cached_property
     def start_relations(self) -> tuple[StartRelation, ...]:
-        """Relations of rotor start values of elastic drives to the start values of q and qd.
+        """Relations by which the start values of q and qd determine those of rotors.
 
-        For a joint that follows another joint, the relation contains the driving joint, with the
-        original ratio and offset of the follower.
+        The rotors belong to elastic drives. If a drive acts on a joint that follows another joint,
+        the relation contains the position or velocity of the driving joint. The ratio and the
+        offset of this relation are the initial parameter values of the follower.
         """
         driven = self.start_transmissions.driven if self.start_transmissions else {}
         positions, found = position_indices(self.model), list[StartRelation]()
@@ -349,8 +351,8 @@ class Elements:
             is_given: True if the user has given q0, which must then satisfy the gear constraints.
 
         Raises:
-            ValueError: qd0, or q0 if `is_given`, violates the gear constraints by more than
-                1e-9 rad or m.
+            ValueError: qd0 violates the gear constraints by more than 1e-9 rad/s or m/s, or
+                `is_given` is True and q0 violates them by more than 1e-9 rad or m.
         """
         if not self.has_gears or self.start_transmissions is None:
             return q0
@@ -369,8 +371,9 @@ class Elements:
     ) -> ElementEffects | None:
         """Return the loads, energy, forces and state derivatives of the elements, or None.
 
-        The loads include the bias forces of rotors. The result is None if the plant has neither
-        force elements nor drives nor rotors with bias forces.
+        The loads are the joint forces and body wrenches of the elements, including the bias forces
+        of rotors (`rotor_bias`). The result is None if the plant has neither force elements nor
+        drives nor rotors with bias forces.
 
         Args:
             q: Joint positions (nq,).
@@ -432,9 +435,10 @@ class Elements:
 
     @cached_property
     def _efforts(self) -> dict[int, float]:
-        """Limits of the total force of all drives at each joint, by index in qd.
+        """Limit of the total force of all drives at each joint with a limit, by index in qd.
 
-        Drives without a force, such as rotors, also limit the forces of the other drives.
+        If several drives at a joint have an effort limit, the smallest limit applies. A drive
+        without a motor may also have an effort limit.
         """
         efforts: dict[int, float] = {}
         for drive in self._every_drive:
@@ -474,7 +478,11 @@ class Elements:
         return tuple(found)
 
     def _drive_lengths(self, q: Array, qd: Array) -> list[Length]:
-        """Return the length that each drive moves; `loads` is only for lines between bodies."""
+        """Return the length on which each drive acts, and its time derivative.
+
+        For a drive along joints, the length is the weighted sum of the joint positions. Its method
+        `loads` raises an error, because the drive force acts directly on the joint variables.
+        """
         between = [drive.line for drive in self.drives if drive.line.between_bodies]
         motion = motion_of_lines(self.model, between, q, qd)
         return [
@@ -486,7 +494,10 @@ class Elements:
 
     @cached_property
     def _has_rotor_bias(self) -> bool:
-        """True if a rotor acts along a translational velocity and therefore has a bias force."""
+        """True if a rotor has a bias force (`rotor_bias`).
+
+        Only rotors along the translations of joints with six degrees of freedom have bias forces.
+        """
         lines = (drive.line for drive in self._every_drive if drive.rotor is not None)
         return any(
             isinstance(line, AlongVelocity) and line.units(self.model) == TRANSLATION
@@ -578,7 +589,7 @@ class Elements:
         Args:
             q: Joint positions (nq,).
             p: Parameters of the plant.
-            contact_compliance: Compliance in addition to the force elements, such as contacts.
+            contact_compliance: Compliance of the contacts, or None without contacts.
             K: Jacobian of the loop constraints (nc, nv), or None.
         """
         model, given = self.model, self.transmissions(p)
@@ -602,7 +613,7 @@ class Elements:
         return np.concatenate([motion, [-rate for law in laws for rate in law.decays()], [*poles]])
 
     def _drive_compliance(self, q: Array, p: Record) -> Compliance:
-        """Return the stiffness and the damping of the drives at q, along the drive joints."""
+        """Return the stiffness, the damping and the length Jacobian (nv,) of each drive at q."""
         rows = np.zeros((len(self.drives), self.model.nv))
         lengths = self._drive_lengths(q, np.zeros(self.model.nv))
         for row, place, along in zip(rows, self._drive_places, lengths, strict=True):
@@ -619,7 +630,10 @@ class Elements:
 
 
 def _set_parameters(elements: Iterable[Any], p: Record) -> list[Any]:
-    """Return copies of elements with the parameter values in p, including gravity."""
+    """Return copies of elements with the parameter values in p.
+
+    An element that compensates weight also gets the gravity in p.
+    """
     found = []
     for element in elements:
         values = {name: getattr(p, f"{element.name}_{name}") for name in element.numbers()}

@@ -268,7 +268,10 @@ class RobotPlant(JointPlant):
 
     @cached_property
     def aligned_model(self) -> Model:
-        """Model for `tree_energy`, with rotated body frames: general joint axes become z axes."""
+        """Model for `tree_energy`, which rotates the body frames to reduce the operations.
+
+        In this model, the axes of joints with a general axis are z axes (`align_joint_axes`).
+        """
         return align_joint_axes(self.model)
 
     @cached_property
@@ -293,7 +296,10 @@ class RobotPlant(JointPlant):
         return aba_with_rotors(model, q, qd, tau, I_rot, f_ext, p.gravity)
 
     def _model_with_parameters(self, model: Model, p: Record) -> Model:
-        """Return a model, or if the inertias are tunable, a copy with the inertias in p."""
+        """Return the model with the tunable inertias in p.
+
+        If no inertias are tunable, return `model` unchanged.
+        """
         return (
             model if self.inertias is None else self.inertias.model_with_parameters(self.model, p)
         )
@@ -500,7 +506,10 @@ class HybridPlant(Block):
         return found.qdd, found.tau if effects is None else found.tau - effects.loads.tau
 
     def _model_with_parameters(self, p: Record) -> Model:
-        """Return the model, or if the inertias are tunable, a copy with the inertias in p."""
+        """Return the model with the tunable inertias in p.
+
+        If no inertias are tunable, return the original model.
+        """
         return (
             self.model
             if self.inertias is None
@@ -765,7 +774,7 @@ class FloatingBasePlant(Plant):
         return values | {"qdd": qdd} if self._has_joints else values
 
     def _joint_motion(self, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q and qd of the joints outboard of the base, consistent with the gears."""
+        """Return q and qd of the outboard joints after projection onto the gear constraints."""
         q, qd = self._elements.project_to_gears(*self.configuration(x), p)
         return q[7:], qd[6:]
 

@@ -53,8 +53,8 @@ class Policy(Block):
     time, because the states of the network are sampled states of the block. At the start time, the
     block evaluates the network with the start values of these states.
 
-    In the C code, large matrices are tables, and their products are loops. `load_policy` creates
-    the block from an ONNX file.
+    The generated C code stores large matrices in tables and multiplies them in loops. `load_policy`
+    creates the block from an ONNX file.
 
     Args:
         network: Network of operators.
@@ -415,7 +415,9 @@ def _add_recurrent_states(
     starts: dict[str, Array],
     following: dict[str, str],
 ) -> Iterator[Node]:
-    """Yield the nodes, with state inputs for recurrent operators with a constant initial state.
+    """Yield the nodes, in which the states of recurrent operators become inputs of the network.
+
+    The function changes only operators whose initial state is constant.
 
     Args:
         nodes: Nodes.
@@ -501,7 +503,7 @@ def _remove_constant_nodes(
 
 
 def _identifiers(names: Iterable[str]) -> dict[str, str]:
-    """Return a unique port name, an identifier, for each name in a network."""
+    """Map each name in a network to a unique identifier, which is the name of the port."""
     made: dict[str, str] = {}
     for name in names:
         text = re.sub(r"\W+", "_", name, flags=re.ASCII).strip("_") or "signal"

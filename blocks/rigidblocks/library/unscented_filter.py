@@ -105,8 +105,10 @@ class UnscentedKalmanFilter(KalmanFilter):
                 moved = np.concatenate([after, own[len(after) :]])
                 after = model.projection(t, moved, held, fixed_parameters)
             now = np.concatenate([after, point[len(after) :]])
-            if self._clones:
-                now = self._shift(now, point, model.outputs(begin, own, previous, fixed_parameters))
+            if self._past_ports:
+                now = self._shift_past_outputs(
+                    now, point, model.outputs(begin, own, previous, fixed_parameters)
+                )
             ends.append(now)
         return self._moments(np.array(ends))
 
@@ -115,7 +117,7 @@ class UnscentedKalmanFilter(KalmanFilter):
     ) -> tuple[Array, Array, Array]:
         points = self._sigma_points(t, estimate, P, inputs, fixed_parameters)
         outputs = [
-            self._delay(
+            self._apply_delays(
                 self._model.outputs(t, self._plant_part(one), inputs, fixed_parameters), one
             )
             for one in points
