@@ -215,9 +215,9 @@ def _find(folder: Path, key: str, suffix: str = _SUFFIX) -> Path | None:
 
 
 def _file_status(path: Path) -> tuple[int, ...] | None:
-    """Return the attributes of a file that reveal a change, or None for a missing file.
+    """Return the device, inode, mode, owner, size and times of a file, or None for a missing file.
 
-    The attributes change with the content, the owner or the mode of the file.
+    A change of the content, the owner or the mode changes this tuple.
     """
     try:
         found = path.lstat()
@@ -285,16 +285,16 @@ def _remove_old(folder: Path) -> None:
                 path.unlink()
 
 
-def _reason_to_distrust(found: os.stat_result) -> str | None:
-    """Return a reason if users other than the current user may have written a file, else None.
+def _reason_to_distrust(status: os.stat_result) -> str | None:
+    """Return the reason why another user may have written a file, or None.
 
-    `found` is the status of the file. On systems without file owners, the result is None.
+    `status` is the status of the file. On systems without file owners, the result is None.
     """
     if not hasattr(os, "geteuid"):
         return None
-    if found.st_uid != os.geteuid():
+    if status.st_uid != os.geteuid():
         return "belongs to another user"
-    if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
         return "is writable by other users"
     return None
 
@@ -336,7 +336,7 @@ _PUSHED, _POPPED = (
 
 
 class _Piece(NamedTuple):
-    """C function that may move to another translation unit.
+    """C function that may be moved to another translation unit.
 
     Attributes:
         head: Head of the function definition without `static`.
@@ -376,7 +376,7 @@ def split_translation_units(sources: Mapping[str, str]) -> tuple[dict[str, str],
     unit_of = _assign_units(pieces, total, number)
     texts = {
         name: "".join(
-            one if isinstance(one, str) else _text_in_own_file(one, unit_of) for one in own
+            one if isinstance(one, str) else _text_in_source_file(one, unit_of) for one in own
         )
         for name, own in parts.items()
     }
@@ -428,10 +428,10 @@ def _assign_units(pieces: Iterable[_Piece], total: int, number: int) -> dict[_Pi
     return unit_of
 
 
-def _text_in_own_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
-    """Return the code that replaces a piece in its source file.
+def _text_in_source_file(piece: _Piece, unit_of: Mapping[_Piece, int]) -> str:
+    """Return the code of a piece in its source file after the division into translation units.
 
-    A piece in translation unit 0 stays unchanged. For any other piece, the result is a declaration.
+    The code is the complete function for a piece in unit 0, and a declaration for any other piece.
     """
     if unit_of[piece] == 0:
         return f"{APART}static {piece.head}{piece.body}"

@@ -47,7 +47,10 @@ def html_table(title: str, heads: Sequence[str], rows: Iterable[Sequence[str]]) 
 
 
 def picture(robot: Any, q: Any, path: str | Path | None) -> Picture:
-    """Return the web page that the function `show` creates for a robot at the configuration q."""
+    """Return the web page that the function `show` creates for a robot at the configuration q.
+
+    If `path` is not None, the page is saved to this file.
+    """
     made: Picture = import_module(FACE).show(robot, q, path)
     return made
 

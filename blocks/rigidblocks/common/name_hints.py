@@ -259,8 +259,9 @@ def unknown_name_error(
 ) -> AttributeError | ImportError:
     """Return the error for an unknown name of a module, with a hint.
 
-    The statement `from module import name` replaces the message of an AttributeError. If the caller
-    executes this statement, the error is therefore an ImportError.
+    The error is an ImportError if the frame `caller` executes `from module import name`, because
+    this statement would replace the message of an AttributeError. Otherwise it is an
+    AttributeError.
     """
     hint = equivalent_call(name) or close_match_hint(name, known)
     opcode = dis.opname[caller.f_code.co_code[caller.f_lasti]]

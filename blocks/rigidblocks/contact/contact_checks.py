@@ -33,7 +33,9 @@ def check_joints(model: Model) -> None:
 
 
 def check_ground(value: Any) -> tuple[Shape | Surface, ...]:
-    """Convert the ground, one shape or a sequence of shapes, to a checked tuple of shapes.
+    """Return the shapes of the ground as a checked tuple.
+
+    `value` is one shape or surface, or a sequence of shapes and surfaces.
 
     Raises:
         TypeError: An element is not a shape or surface.

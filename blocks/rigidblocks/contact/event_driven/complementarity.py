@@ -596,14 +596,16 @@ def _break_ties(q: Array, indices: Array | None = None) -> Array:
 def _standard_form(A: Array, b: Array, mu: Array, c: Array) -> tuple[Array, Array, Array]:
     """Convert a friction problem to a standard complementarity problem; return N, q and G.
 
-    The friction problem is w = A lam + b with friction pyramids. The standard problem is
+    The friction problem is w = A lam + b with the friction limits mu lam_z + c (k,) of the first k
+    of n contacts (`_UnitProblem`). The standard problem is
 
         z >= 0,  N z + q >= 0,  z^T (N z + q) = 0,  lam = G z
 
-    For each contact, z contains lam_z, four edge forces and a sliding speed. The edge forces act
-    along the edges of the pyramid, at 45 degrees to x and y. Their sum is at most
-    sqrt(2) (mu lam_z + c), which limits lam_x and lam_y to mu lam_z + c. N is copositive, so the
-    pivoting finds a solution if it exists (Stewart and Trinkle 1996).
+    z (n + 5k,) contains n normal forces, then four edge forces of each contact with friction, then
+    a sliding speed of each contact with friction. The edge forces act along the edges of the
+    pyramid, at 45 degrees to x and y. Their sum is at most sqrt(2) (mu lam_z + c), which limits
+    lam_x and lam_y to mu lam_z + c. N is copositive, so the pivoting finds a solution if it exists
+    (Stewart and Trinkle 1996).
     """
     k, n = len(mu), len(b) - 2 * len(mu)
     G, E = _edges(n, k)

@@ -412,7 +412,7 @@ def select_contact_modes(equation: PhaseEquation, closed: Sequence[int], h: floa
 
 
 def _initial_phase(equation: PhaseEquation, closed: Sequence[int], h: float) -> Phase:
-    """Return the first mode of the search: all closed contacts are loaded; sliding ones slip.
+    """Return the first contact mode of the search, in which all closed contacts are loaded.
 
     A contact with friction slips if its sliding velocity is above the zero tolerance.
     """

@@ -72,14 +72,16 @@ def contacts_header(n: int, k: int, sweeps: int, cone: bool) -> str:
             "#ifndef RB_CONTACTS_H\n#define RB_CONTACTS_H\n",
             "#include <math.h>\n",
             f"enum {{ {names} }};",
-            _laws(3, cone) + _laws(1, cone) + c_function(factor, inline=True),
+            _contact_functions(3, cone)
+            + _contact_functions(1, cone)
+            + c_function(factor, inline=True),
             "#endif\n",
         ]
     )
 
 
-def _laws(size: int, cone: bool) -> str:
-    """Return the C functions that solve one contact with `size` unknown forces.
+def _contact_functions(size: int, cone: bool) -> str:
+    """Return the C functions for the forces, relaxation factors and residual of one contact.
 
     `size` is 3 for a contact with friction, else 1. `cone` is as in `compiled_sweeps`.
     """

@@ -69,10 +69,10 @@ def workless_impulse(M: Array, w: Array, lam: Array) -> Array:
 
         lam . w+ <= 0
 
-    w (m,) are the contact velocities before the impulse, and w+ = w + M lam after it. M (m, m) maps
-    impulses to velocity changes. Every solution of a contact problem
-    satisfies this condition, but an iterate that has not converged can violate it. The condition
-    also implies that the kinetic energy does not increase.
+    w (m,) are the contact velocities before the impulse. M (m, m) maps impulses to velocity
+    changes, so the contact velocities after the impulse are w+ = w + M lam. Every solution of a
+    contact problem satisfies this condition, but an iterate that has not converged can violate it.
+    The condition also implies that the kinetic energy does not increase.
     """
     # s lam . (w + s M lam) = 0 for s = -lam . w / (lam . M lam)
     mass, work = lam @ M @ lam, lam @ w

@@ -88,8 +88,7 @@ class _Block(NamedTuple):
 def _blocks(M: Array, mu: Any, c: Any, cone: bool) -> list[_Block]:
     """Return one `_Block` per contact; the first k = len(mu) contacts have friction.
 
-    M is the matrix of the contact problem w = M lam + d. c is the part of the friction limit that
-    does not depend on the normal force, a scalar or (k,).
+    M, mu, c and cone are as in `projected_sweeps`.
     """
     k, extra, blocks = len(mu), np.broadcast_to(np.asarray(c), (len(mu),)), list[_Block]()
     for i in range(len(M) - 2 * k):

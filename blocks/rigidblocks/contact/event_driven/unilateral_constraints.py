@@ -74,7 +74,10 @@ class PointContact:
 
 
 def _vector(value: ArrayLike, label: str) -> Array:
-    """Return `value` as a vector (3,); raise ValueError if it is not finite or not (3,)."""
+    """Return `value` as an array; raise ValueError if its shape is not (3,) or it is not finite.
+
+    `label` is the name of the value in the error message.
+    """
     vector = np.asarray(value)
     if vector.shape != (3,):
         raise ValueError(f"{label} needs shape (3,), not {vector.shape}")
