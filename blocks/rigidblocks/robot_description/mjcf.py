@@ -32,7 +32,6 @@ from rigidblocks.robot_description.mjcf_tendons import (
     has_unread_tendon,
     point_springs,
     tendons,
-    unapplied_joint_limits,
     wraps_of,
 )
 from rigidblocks.robot_description.parsed_links import (
@@ -607,11 +606,6 @@ class _Reader:
                 text = f"actuator '{name}' {reason} and is ignored"
                 self.warnings.append(f"{self._actuator_line(k)}{text}")
             elif line is not None:
-                if limited := unapplied_joint_limits(self.m, k):
-                    quoted = ", ".join(f"'{self.joint[j]}'" for j in limited)
-                    text = f"actuatorfrcrange of the joints {quoted} does not limit its force"
-                    where = f"{self._actuator_line(k)}actuator '{name}'"
-                    self.warnings.append(f"{where}: the {text}")
                 found.append((links, self._actuator(k, [], [], name)._replace(line=line)))
             else:
                 joints = [self.joint[j] for j in numbers]

@@ -130,33 +130,6 @@ def actuator_line(m: Any, k: int, bodies: Sequence[str]) -> tuple[list[str], Bod
     return links, BodyLine("site", frames, (*gear[3:], *gear[:3]))
 
 
-def unapplied_joint_limits(m: Any, k: int) -> list[int]:
-    """Return the joints whose actuatorfrcrange limits the force of actuator k only in MuJoCo.
-
-    Actuator k acts on a line between bodies. Its force has components at the joints that move some
-    but not all of these bodies. MuJoCo limits the sum of all actuator forces at a joint.
-    """
-    one, two = (int(number) for number in m.actuator_trnid[k])
-    sites = [number for number in (one, two) if number >= 0]
-    if m.actuator_trntype[k] == TENDON_LENGTH:
-        wraps = wraps_of(m, one)
-        sites = m.wrap_objid[wraps][m.wrap_type[wraps] == SITE].tolist()
-    chains = [_moving_joints(m, int(m.site_bodyid[site])) for site in sites]
-    common = set.intersection(*chains) if len(chains) > 1 else set[int]()
-    moving = set.union(*chains) - common
-    return sorted(j for j in moving if m.jnt_actfrclimited[j])
-
-
-def _moving_joints(m: Any, body: int) -> set[int]:
-    """Return the joints between the world and a body."""
-    found = set[int]()
-    while body:
-        first = int(m.body_jntadr[body])
-        found |= {*range(first, first + int(m.body_jntnum[body]))}
-        body = int(m.body_parentid[body])
-    return found
-
-
 def point_springs(m: Any, bodies: Sequence[str], names: Sequence[str]) -> list[ParsedSpring]:
     """Return the tendons that are springs between two points, with the names of the bodies."""
     return [
