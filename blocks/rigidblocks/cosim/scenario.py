@@ -109,7 +109,7 @@ class Schedule:
     Attributes:
         scenario: Scenario of the schedule.
         t_start: Start time [s].
-        start: Start values by `part.port`.
+        start: Values that the scenario sets at `t_start` or before, by `part.port`.
         steps: Times [s], and the new values that apply from these times on.
     """
 

@@ -198,7 +198,7 @@ class Watcher(abc.ABC):
     @property
     @abc.abstractmethod
     def outputs(self) -> tuple[str, ...]:
-        """Names of the outputs `part.port` in the order in which `see` gets their values."""
+        """Names of the outputs, such as `part.port`, in the order of the values in `see`."""
 
     @abc.abstractmethod
     def begin(self) -> None:

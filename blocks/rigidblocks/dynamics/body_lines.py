@@ -247,22 +247,24 @@ def _check_placement(line: str, argument: str, placement: Any) -> None:
         raise ValueError(f"the {argument} of the {line} must be finite, not {placement!r}")
 
 
-def line_of(kind: str, frames: Sequence[tuple[int, Any]], numbers: Sequence[float]) -> BodyLine:
+def line_of(
+    kind: str, frames: Sequence[tuple[int, Any]], coefficients: Sequence[float]
+) -> BodyLine:
     """Create a tendon path, a line at a site, or a slider-crank.
 
     Args:
         kind: `path` for a TendonPath, `site` for an AlongSite, or `crank` for a SliderCrank.
         frames: Pairs of a body index, -1 for the base, and a transform from body to frame
             coordinates.
-        numbers: Weights of a TendonPath, gear of an AlongSite, or rod length of a SliderCrank.
+        coefficients: Weights of a TendonPath, gear of an AlongSite, or rod length of a SliderCrank.
     """
     match kind:
         case "path":
-            return TendonPath(tuple((body, X.r) for body, X in frames), tuple(numbers))
+            return TendonPath(tuple((body, X.r) for body, X in frames), tuple(coefficients))
         case "site":
             (body, X), *reference = frames
-            return AlongSite(body, X, tuple(numbers), *(reference[0] if reference else ()))
+            return AlongSite(body, X, tuple(coefficients), *(reference[0] if reference else ()))
         case "crank":
             (body, X), (slider, placement) = frames
-            return SliderCrank(body, X.r, slider, placement, numbers[0])
+            return SliderCrank(body, X.r, slider, placement, coefficients[0])
     raise ValueError(f"unknown kind of line '{kind}'; it must be path, site or crank")

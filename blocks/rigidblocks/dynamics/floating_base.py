@@ -244,8 +244,9 @@ def crba_floating(model: Model, q: Array) -> FloatingInertia:
     """Return the blocks I0c, F and H of the inertia matrix of the floating base and the joints.
 
     The equation of motion is `[[I0c, F], [F^T, H]] [a0; qdd] + [p0c; C] = [0; tau]` (RBDA Eq 9.13,
-    Table 9.5). q contains the positions of the joints after the base. Each column of F is the force
-    on the base for a unit acceleration of one joint variable.
+    Table 9.5). `bias_force_floating` defines a0, p0c and C. q contains the positions of the joints
+    after the base. Each column of F is the force on the base for a unit acceleration of one joint
+    variable.
 
     Raises:
         ValueError: As in `aba_floating`.
@@ -354,8 +355,8 @@ def _base(model: Model, X: Transform, v: Array) -> Base:
 def _base_acceleration(model: Model, base: Base, a0: Array, gravity: Array | None) -> Array:
     """Return the spatial acceleration of the base in fixed-base coordinates, including gravity.
 
-    a0 is the acceleration of the base minus gravity, in floating-base coordinates. Its linear
-    component is the acceleration of the origin.
+    a0 is the acceleration of the base minus gravity, in floating-base coordinates. The linear
+    component of a0 is the acceleration of the base origin (`Transform.carry`).
     """
     a: Array = base.X.inverse() @ spatial_acceleration(a0, base.v) - minus_gravity(model, gravity)
     return a
@@ -457,14 +458,14 @@ def floating_base_kinematics(q: Array, qd: Array, qdd: Array) -> BaseMotion:
     return BaseMotion(X, v, np.concatenate([dw, qdd[:3] - cross(dw, r) - cross(w, p)]))
 
 
-def _angular_motion(a: Any, b: Any, rates: Array, second: Array) -> tuple[Array, Array]:
+def _angular_motion(a: Any, b: Any, d_angles: Array, dd_angles: Array) -> tuple[Array, Array]:
     """Return the angular velocity and acceleration (3,) of a floating base in fixed-base axes.
 
-    `a` and `b` are the angles about x and y. `rates` and `second` are the first and second
-    derivatives of the three angles.
+    a and b are the angles about x and y. `d_angles` and `dd_angles` (3,) are the first and second
+    derivatives of the angles about x, y and z.
     """
     E, cb, sb = rx(a), np.cos(b), np.sin(b)
-    (da, db, dc), (dda, ddb, ddc) = rates, second
+    (da, db, dc), (dda, ddb, ddc) = d_angles, dd_angles
 
     # u: angular velocity in the frame rotated by a about x, du: derivative of its components
     u = np.array([da + sb * dc, db, cb * dc])

@@ -246,9 +246,9 @@ class Friction(Law):
     reaches 76 % of `level`. This friction cannot hold a load: under a load f0 below `coulomb` the
     motion creeps at the speed `width` artanh(f0 / coulomb). `viscous` is in N s/m or N m s/rad.
 
-    `static` [N or N m] is the dry friction at low speed, and `stribeck` the Stribeck velocity, at
-    which 37 % of the difference to `coulomb` remains. Without them, the level is `coulomb`. Choose
-    `width` well below `stribeck`.
+    `static` [N or N m] is the dry friction at low speed. `stribeck` is the Stribeck velocity: at
+    this speed, `level` - `coulomb` has decreased to 37 % of `static` - `coulomb`. Without `static`
+    and `stribeck`, `level` is `coulomb`. Choose `width` well below `stribeck`.
 
     Raises:
         ValueError: Only one of `static` and `stribeck` is given, or both are given and not
