@@ -225,6 +225,21 @@ def test_transmission_at_a_loop_joint_of_a_gazebo_extension_drives_the_mechanism
     assert_allclose(found, 3 * 0.7 / (2 * 0.05 + 2.0), rtol=1e-9)
 
 
+@pytest.mark.parametrize(
+    "extension",
+    [
+        CLOSING["gazebo"],
+        CLOSING["drake"],
+        """<gazebo reference="a"><sensor name="s" type="imu"><pose>0 0 0 0 0 0</pose></sensor>
+        </gazebo>""",
+    ],
+)
+def test_cycle_of_urdf_joints_is_reported_also_if_an_extension_uses_its_links(read, extension):
+    above, below = FOUR_BAR.format(extension).split('<parent link="base"/><child link="a"/>')
+    with pytest.raises(FormatError, match="the joints 'ja', 'jb' form a cycle"):
+        read(f'{above}<parent link="b"/><child link="a"/>{below}')
+
+
 def test_incomplete_loops_and_springs_of_urdf_extensions_are_rejected(read):
     ball = CLOSING["drake"]
     for text, said in (

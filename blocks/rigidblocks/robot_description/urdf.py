@@ -339,6 +339,8 @@ def _read_loops(
     joints among them to `followings`.
     """
     places = _places_at_rest(links, connections)
+    if any(link.name not in places for link in links):
+        return [*connections], []  # the joints form a cycle; `spanning_tree` raises the error
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
     loops = list[Connection]()
     taken = {c.name for c in connections}
