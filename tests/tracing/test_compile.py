@@ -22,6 +22,7 @@ from rigidblocks.common.compiler import (
     CompilerError,
     cache_folder,
     compiler,
+    kernel_compiler,
     run_compiler,
     shared_library,
 )
@@ -348,6 +349,24 @@ def test_cc_variable_selects_the_compiler(monkeypatch):
 def test_system_c_compiler_is_used_if_it_exists(monkeypatch):
     monkeypatch.delenv("CC", raising=False)
     assert Path(compiler()[0]).name in ("cc", "gcc", "clang")
+
+
+@pytest.mark.usefixtures("_reset_compiler")
+def test_clang_compiles_kernels_if_it_is_installed_and_cc_is_not_set(monkeypatch):
+    installed = {"cc": "/bin/cc", "clang": "/bin/clang"}
+    monkeypatch.setattr(compiling.shutil, "which", installed.get)
+    monkeypatch.delenv("CC", raising=False)
+    assert kernel_compiler() == ("/bin/clang",)
+    assert compiler() == ("/bin/cc",)
+    del installed["clang"]
+    assert kernel_compiler() == ("/bin/cc",)
+
+
+@pytest.mark.usefixtures("_reset_compiler")
+def test_cc_variable_takes_precedence_over_clang_for_kernels(monkeypatch):
+    monkeypatch.setattr(compiling.shutil, "which", "/bin/{}".format)
+    monkeypatch.setenv("CC", "some-cc -m64")
+    assert kernel_compiler() == ("some-cc", "-m64")
 
 
 @pytest.fixture
