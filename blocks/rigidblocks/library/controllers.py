@@ -533,6 +533,9 @@ def _actuator_outputs(
 
 
 def _position_error(model: Model, q: Array, q_ref: Array) -> Array:
-    """Return the position error (nv,): the velocities that move q to q_ref in unit time."""
+    """Return the position error (nv,) of all joints.
+
+    The error of a joint is the constant velocity that moves it from q to q_ref in unit time.
+    """
     places = zip(model.joint, model.q_slices, strict=True)
     return np.concatenate([joint.difference(q[k], q_ref[k]) for joint, k in places])

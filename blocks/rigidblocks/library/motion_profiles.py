@@ -74,8 +74,8 @@ class TrapezoidalProfile(Block):
     `curvature_max`. Each signal moves independently of the other signals from t = `begin` [s]. `y0`
     and `y1` are in `unit`, and all values are scalars or arrays (n,).
 
-    The outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At a corner
-    of the velocity, the curvature is the value of the next segment.
+    The outputs are y, the velocity `slope` and the acceleration `curvature`, each (n,). At the
+    end of a segment of constant acceleration, `curvature` is the acceleration of the next segment.
     """
 
     y0: Any

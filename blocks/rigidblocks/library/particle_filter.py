@@ -419,10 +419,10 @@ static inline void {function}(const double *state, {given}, double *out)
         return super().initial(x, Record({**vars(u), "t": t}), p)
 
     def structure(self) -> Block:
-        """Return a traceable block with the ports of this block, only for dependency analysis.
+        """Return a traceable block with the ports of the filter, only for dependency analysis.
 
-        The particles and the weights of this block are constant, which keeps the dependency matrix
-        small.
+        In the returned block, the particles and the weights are constant, which keeps the
+        dependency matrix small.
         """
         return _ParticleStructure(self)
 

@@ -97,10 +97,10 @@ class Plant(Block):
         return self.modes_with(x, p)
 
     def modes_with(self, x: Record, p: Record, compliance: Compliance | None = None) -> Array:
-        """Return the eigenvalues (n,) [1/s] of fast modes of the plant, including contacts.
+        """Return the eigenvalues (n,) [1/s] of the plant with its force elements and contacts.
 
-        `compliance` is the compliance of the contacts, or None. Without force elements and
-        contacts, the function returns no eigenvalues.
+        `compliance` is the compliance of the contacts, or None. If the plant has neither force
+        elements nor contacts, n is 0.
         """
         q, elements = self.configuration(x)[0], self.force_elements
         if not (elements.forces or elements.drives) and compliance is None:
@@ -525,9 +525,10 @@ class HybridPlant(Block):
         return np.concatenate([v[l] for _, _, l in self._joints(False)])
 
     def _error(self, q: Array, q_ref: Array) -> Array:
-        """Return the errors of the prescribed joints: the velocities that move q to q_ref in 1 s.
+        """Return the position errors of the prescribed joints.
 
-        q (nq,) contains the positions of all joints, and q_ref the prescribed positions.
+        The error of a joint is the constant velocity that moves it from q to q_ref in 1 s. q (nq,)
+        contains the positions of all joints, and q_ref those of the prescribed joints.
         """
         errors, start = [], 0
         for joint, k, _ in self._joints(False):
@@ -790,7 +791,7 @@ class FloatingBasePlant(Plant):
             return self._each_joint(q, lambda joint, part: joint.normalize(part))
 
     def _each_joint(self, q: Array, function: Callable[[Joint, Array], Array]) -> Array:
-        """Return the concatenated values of `function(joint, q of the joint)` for all joints."""
+        """Apply `function` to each outboard joint and its part of q; concatenate the results."""
         chosen = self._joints
         ends = np.cumsum([joint.nq for joint in chosen])
         return (

@@ -146,7 +146,7 @@ def load_policy(
 
     An output of the network may be the next value of an input, such as the hidden state of a
     recurrent network. The input is then a sampled state of the block. By default, these are the
-    inputs NAME_in with an output NAME_out of the same shape.
+    inputs NAME_in with an output NAME_out of the same size.
 
     The function needs the package onnx. The block needs neither onnx nor another runtime.
 
@@ -154,10 +154,10 @@ def load_policy(
         path: ONNX file.
         sample_time: Sample time [s], which a recurrent network needs. None evaluates the network
             whenever its inputs change.
-        states: Names of the outputs that are the next states, by the name of the input.
-        keep_state: True to keep also the states of LSTM, GRU and RNN operators with a constant
-            initial state. Otherwise these operators begin each evaluation at the initial state, as
-            ONNX defines.
+        states: For each input that is a state, the name of the output that is its next value.
+        keep_state: True if LSTM, GRU and RNN operators with a constant initial state keep their
+            states from sample to sample. Otherwise they begin each evaluation at the initial state,
+            as ONNX defines.
 
     Raises:
         ImportError: onnx is not installed.
@@ -464,7 +464,7 @@ def _check_states(
     inputs: Mapping[str, tuple[int, ...]],
     outputs: Mapping[str, tuple[int, ...]],
 ) -> dict[str, str]:
-    """Return the mapping `states` from inputs to outputs after a check of names and shapes."""
+    """Check the names and sizes in `states`, which maps inputs to outputs; return it as a dict."""
     for name, result in states.items():
         for kind, one, known in (("input", name, inputs), ("output", result, outputs)):
             if one not in known:
@@ -485,7 +485,7 @@ def _remove_constant_nodes(
     Args:
         network: Network.
         inputs: Names of its inputs.
-        values: All values of one evaluation.
+        values: All values of one evaluation by name.
         needed: Names of the results of the network.
     """
     varying, kept = set(inputs), list[Node]()
