@@ -77,6 +77,7 @@ LINES = {
         <motor name="r" cranksite="v" slidersite="s" cranklength="0.1"/>""",
     ),
 }
+INCLUDED = "force and torque sensors measure the forces of spatial tendons"
 SENSORS = {
     "tendonpos": "tendon", "tendonvel": "tendon", "actuatorpos": "actuator",
     "actuatorvel": "actuator",
@@ -239,6 +240,18 @@ def test_ignored_limit_of_the_actuator_force_at_a_tendon_is_reported_with_its_li
     line = text[: text.index("<spatial")].count("\n") + 1
     said = f"line {line}: tendon 'p': the actuatorfrcrange is not read"
     assert said in read(text).warnings
+
+
+@pytest.mark.parametrize("kind", ["force", "torque"])
+def test_force_sensors_of_a_robot_with_a_spatial_tendon_are_reported(kind, read):
+    # MuJoCo 4 subtracts the forces of spatial tendons from the readings
+    said = f"{INCLUDED} such as 'p', unlike in MuJoCo 4"
+    sensor = f'<{kind} name="f" site="v"/></sensor>'
+    for name in ("sites", "pulleys", "cable without a spring"):
+        assert said in read(robot_text(name).replace("</sensor>", sensor)).warnings
+        assert said not in read(robot_text(name)).warnings
+    robot = read(robot_text("site").replace("</sensor>", sensor))
+    assert not any(INCLUDED in one for one in robot.warnings)
 
 
 def test_tendon_around_a_geom_without_a_force_is_reported_with_its_line(read):

@@ -30,6 +30,7 @@ from rigidblocks.robot_description.mjcf_tendons import (
     TENDON_LENGTH,
     actuator_line,
     has_unread_tendon,
+    is_path,
     point_springs,
     tendons,
     wraps_of,
@@ -228,6 +229,10 @@ class _Reader:
                 self.warnings.append(f"{where}{text}")
         for e, _ in self._equalities(TENDON):
             used |= {self.tendon[t] for t in (m.eq_obj1id[e], m.eq_obj2id[e]) if t >= 0}
+        paths = [name for t, name in enumerate(self.tendon) if name in used and is_path(m, t)]
+        if paths and {"force", "torque"} & {*m.sensor_kind}:
+            text = "force and torque sensors measure the forces of spatial tendons such as"
+            self.warnings.append(f"{text} '{paths[0]}', unlike in MuJoCo 4")
         if m.ntendon > len(used):
             self.warnings.append("tendons that exert no force are ignored")
         if controlled := [
