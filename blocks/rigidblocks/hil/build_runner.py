@@ -27,7 +27,7 @@ from rigidblocks.hil.runner_tables import (
     SequentialParts,
     integers,
     layout_of,
-    link_with_places,
+    link_with_indices,
     links_header,
 )
 from rigidblocks.kernels.model_header import KERNEL, model_header
@@ -184,7 +184,7 @@ def runner_sources(
         if in_turn
         else _fused_sources(FusedSystem(rest, dt, order))
     )
-    linked = [link_with_places(key, link, system, memory) for key, link in links.items()]
+    linked = [link_with_indices(key, link, system, memory) for key, link in links.items()]
     sources = core | {file: c_text(f"runner/{file}") for file in (*PROGRAM, *HEADERS, *XCP)}
     sources["system.h"] = _system_header(name, dt, memory)
     signals = list(elements_of(memory.outputs, memory.where))

@@ -532,7 +532,7 @@ class CanLink(Link):
         for k, message in enumerate(self.sent):
             if state.is_due(k, t):
                 data, beyond = pack_frame(
-                    message, values[_places(self.sent, k)].tolist(), state.counts[k]
+                    message, values[_signal_slice(self.sent, k)].tolist(), state.counts[k]
                 )
                 state.counts[k] += 1
                 self.counts["beyond bounds"] += beyond
@@ -586,7 +586,7 @@ class CanLink(Link):
             self.counts["received"] += 1
             state.store_frame(k, data)
             self._values = self._values.copy()
-            self._values[_places(self.received, k)] = values
+            self._values[_signal_slice(self.received, k)] = values
 
     def _check_timeouts(self) -> None:
         """Set the outputs of each message with an expired timeout to their safe values."""
@@ -599,7 +599,8 @@ class CanLink(Link):
             if (state.is_safe[k] and self.lost != HOLD) or state.last[k] is None:
                 is_safe = True
                 self._values = self._values.copy()
-                self._values[_places(self.received, k)] = self.safe[_places(self.received, k)]
+                signals = _signal_slice(self.received, k)
+                self._values[signals] = self.safe[signals]
         self.counts["steps with safe values"] += is_safe
 
 
@@ -644,7 +645,7 @@ class _State:
         self.is_safe[k], self.is_new[k] = False, True
 
 
-def _places(messages: tuple[Message, ...], k: int) -> slice:
+def _signal_slice(messages: tuple[Message, ...], k: int) -> slice:
     """Return the slice of the signals of message k in the concatenated signals of all messages."""
     first = sum(len(one.signals) for one in messages[:k])
     return slice(first, first + len(messages[k].signals))

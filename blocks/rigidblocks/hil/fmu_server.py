@@ -86,14 +86,16 @@ def _accept_clients(listener: socket.socket, root: Path, key: bytes) -> None:
     clients, leaving = set[int](), set[int]()
     while True:
         now = time.monotonic()
-        for gate in [gate for gate, (_, deadline) in unauthenticated.items() if deadline <= now]:
-            _end(gate, unauthenticated.pop(gate)[0])
+        for control in [
+            control for control, (_, deadline) in unauthenticated.items() if deadline <= now
+        ]:
+            _end(control, unauthenticated.pop(control)[0])
         wait = min((deadline - now for _, deadline in unauthenticated.values()), default=None)
         for ready in select.select([listener, *unauthenticated], [], [], wait)[0]:
             if ready is listener:
                 if len(unauthenticated) >= _MOST_UNAUTHENTICATED:
-                    gate = next(iter(unauthenticated))
-                    _end(gate, unauthenticated.pop(gate)[0])
+                    control = next(iter(unauthenticated))
+                    _end(control, unauthenticated.pop(control)[0])
                 _accept_client(listener, unauthenticated, root, key)
                 continue
             if ready not in unauthenticated:  # the process of this client has already been ended
@@ -112,9 +114,9 @@ def _accept_clients(listener: socket.socket, root: Path, key: bytes) -> None:
                     ready.send(_REFUSED)
 
 
-def _end(gate: socket.socket, pid: int) -> None:
-    """Kill the process `pid` of an unauthenticated client, and close the socket `gate` to it."""
-    gate.close()
+def _end(control: socket.socket, pid: int) -> None:
+    """Close the control socket of an unauthenticated client, and kill its process `pid`."""
+    control.close()
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
 
@@ -125,7 +127,11 @@ def _accept_client(
     root: Path,
     key: bytes,
 ) -> None:
-    """Accept a connection, and start the process of the client; add it to `unauthenticated`."""
+    """Accept a connection, and start the process of the client.
+
+    The function adds the control socket of the process to `unauthenticated`, which maps control
+    sockets to (process id, deadline of the authentication).
+    """
     parent = os.getpid()
     try:
         link, _ = listener.accept()
@@ -152,11 +158,13 @@ def _accept_client(
             os._exit(code)
 
 
-def _client(link: socket.socket, gate: socket.socket, root: Path, key: bytes, parent: int) -> None:
+def _client(
+    link: socket.socket, control: socket.socket, root: Path, key: bytes, parent: int
+) -> None:
     """Authenticate and serve one client; this function runs in a separate process per client.
 
-    `link` is the connection to the client, and `gate` the socket to the server process. The server
-    kills this process if the authentication takes too long.
+    `link` is the connection to the client. `control` is the socket to the server process, whose id
+    is `parent`. The server process kills this process if the authentication takes too long.
     """
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # no core dump if an FMU crashes
@@ -166,9 +174,9 @@ def _client(link: socket.socket, gate: socket.socket, root: Path, key: bytes, pa
         with Connection(os.dup(link.fileno())) as connection:
             deliver_challenge(connection, key)
             answer_challenge(connection, key)
-        with gate:
-            gate.send(_ADMITTED)
-            is_admitted = gate.recv(1) == _ADMITTED
+        with control:
+            control.send(_ADMITTED)
+            is_admitted = control.recv(1) == _ADMITTED
     except (AuthenticationError, EOFError, OSError):
         return
     channel = Channel(link)

@@ -82,8 +82,8 @@ def numeric_ports(ports: Sequence[Port]) -> tuple[Port, ...]:
 def tunable_ports(fmu: Fmu) -> tuple[Port, ...]:
     """Return the parameters of an FMU that may change during a run.
 
-    These are the tunable parameters of floating-point type, which accept any number within their
-    bounds.
+    Only tunable floating-point parameters may change, because they accept every number within
+    their bounds.
     """
     return tuple(p for p in fmu.parameters if p.type in DOUBLE and fmu.is_tunable(p.name))
 
@@ -136,7 +136,7 @@ def _unpack(fmu: Fmu, folder: Path, platform: str | None) -> None:
 
 def fmu_text(
     index: int,
-    number_of_part: int,
+    part_index: int,
     part: Part,
     slices: Mapping[str, slice],
     folder: str,
@@ -144,11 +144,11 @@ def fmu_text(
 ) -> Iterator[str]:
     """Yield the C tables of an FMU, and then the C struct that refers to the tables.
 
-    `index` is the index of the FMU among the FMUs of the runner, and `number_of_part` the index of
-    the part. `slices` maps port names to memory slices. `folder` and `library` are the paths of the
-    unpacked FMU and of the library.
+    `index` is the index of the FMU among the FMUs of the runner, and `part_index` its index among
+    all parts of the runner. `slices` maps port names to memory slices. `folder` and `library` are
+    the paths of the unpacked FMU and of the library.
     """
-    fmu, own = part.component, f"FMU_{index}"
+    fmu, prefix = part.component, f"FMU_{index}"
     assert isinstance(fmu, Fmu)
     inputs = [port for port in numeric_ports(fmu.inputs) if port.type != "Clock"]
     outputs = [port for port in numeric_ports(fmu.outputs) if port.type != "Clock"]
@@ -162,38 +162,38 @@ def fmu_text(
     tables = []
     for name, ports in groups.items():
         found = list(_groups(part, ports, slices))
-        yield from _group_tables(f"{own}_{name}", found)
-        tables.append(f"{{{own}_{name}, {own}_{name}_TYPES, {len(found)}}}")
+        yield from _group_tables(f"{prefix}_{name}", found)
+        tables.append(f"{{{prefix}_{name}, {prefix}_{name}_TYPES, {len(found)}}}")
     given = [p for p in (*fmu.parameters, *fmu.states) if p.name in part.start]
     given += [port for port in fmu.inputs if port.type in TEXTUAL]
-    starts = list(_starts(f"{own}_START", part, given))
-    yield from _start_tables(f"{own}_START", starts)
+    starts = list(_starts(f"{prefix}_START", part, given))
+    yield from _start_tables(f"{prefix}_START", starts)
     is_resized = {port.name for port in fmu.structural} & dict(fmu.configuration).keys()
     sized = [p for p in fmu.structural if p.name in part.start] if is_resized else []
-    sizes = list(_starts(f"{own}_SIZES", part, sized))
-    yield from _start_tables(f"{own}_SIZES", sizes)
+    sizes = list(_starts(f"{prefix}_SIZES", part, sized))
+    yield from _start_tables(f"{prefix}_SIZES", sizes)
     values = sum(port.size for port in groups["PARAMETERS"])
-    yield f"static double {own}_LAST_PARAMETERS[{values + 1}];"
-    clocks = list(_clock_tables(own, part, slices)) if has_clocks(fmu) else []
+    yield f"static double {prefix}_LAST_PARAMETERS[{values + 1}];"
+    clocks = list(_clock_tables(prefix, part, slices)) if has_clocks(fmu) else []
     yield from clocks
     if has_events(fmu):
-        yield f"static double {own}_LAST_INPUTS[{sum(port.size for port in discrete) + 1}];"
+        yield f"static double {prefix}_LAST_INPUTS[{sum(port.size for port in discrete) + 1}];"
         yield (
-            f"static Events {own}_EVENTS = {{.set = {own}_DISCRETE, "
-            f".n_set = {own}_DISCRETE_COUNT, .last = {own}_LAST_INPUTS}};"
+            f"static Events {prefix}_EVENTS = {{.set = {prefix}_DISCRETE, "
+            f".n_set = {prefix}_DISCRETE_COUNT, .last = {prefix}_LAST_INPUTS}};"
         )
     texts = (part.name, fmu.description.guid, folder, library)
     name, token, at, file = map(c_string, texts)
     modes = f"{int(fmu.kind == SCHEDULED_EXECUTION)}, {c_number(part.tolerance or 0.0)}"
     pointers = [
-        f"{own}_LAST_PARAMETERS",
-        f"&{own}_EVENTS" if has_events(fmu) else "0",
-        f"&{own}_CLOCKS" if clocks else "0",
-        f"{own}_CLOCK_STARTS" if clocks else "0",
+        f"{prefix}_LAST_PARAMETERS",
+        f"&{prefix}_EVENTS" if has_events(fmu) else "0",
+        f"&{prefix}_CLOCKS" if clocks else "0",
+        f"{prefix}_CLOCK_STARTS" if clocks else "0",
     ]
     yield (
-        f"{{{name}, {number_of_part}, {fmu.version}, {modes}, {at}, {file}, {token}, "
-        f"{len(sizes)}, {own}_SIZES, {len(starts)}, {own}_START, "
+        f"{{{name}, {part_index}, {fmu.version}, {modes}, {at}, {file}, {token}, "
+        f"{len(sizes)}, {prefix}_SIZES, {len(starts)}, {prefix}_START, "
         f"{', '.join((*tables, *pointers))}}}"
     )
 
@@ -203,18 +203,18 @@ def part_members(index: int, part: Part) -> str:
 
     `index` is the index of the FMU among the FMUs of the runner.
     """
-    fmu, own = part.component, f"FMU_{index}"
+    fmu, prefix = part.component, f"FMU_{index}"
     assert isinstance(fmu, Fmu)
     members = [
         f".kind = RB_FMI{fmu.version}",
-        f".set = {own}_HELD, .n_set = {own}_HELD_COUNT",
-        f".get = {own}_OUTPUTS, .n_get = {own}_OUTPUTS_COUNT",
+        f".set = {prefix}_HELD, .n_set = {prefix}_HELD_COUNT",
+        f".get = {prefix}_OUTPUTS, .n_get = {prefix}_OUTPUTS_COUNT",
         ".may_roll_back = &MAY_ROLL_BACK",
     ]
     if has_events(fmu):
-        members.append(f".events = &{own}_EVENTS")
+        members.append(f".events = &{prefix}_EVENTS")
     if has_clocks(fmu) and _has_any_clock(fmu):
-        members.append(f".clocks = &{own}_CLOCKS")
+        members.append(f".clocks = &{prefix}_CLOCKS")
     return ", ".join(members)
 
 
@@ -223,8 +223,8 @@ def _groups(
 ) -> Iterator[tuple[str, tuple[str, str], list[int], list[int]]]:
     """Group the ports by FMI type; the runner sets or gets each group with one FMI call.
 
-    The groups equal the groups of `simulate`. Each group is a tuple of its FMI type, a pair (C type
-    of the values, type constant), value references and memory indices.
+    The groups equal the groups of `simulate`. Each group is a tuple (FMI type, C type, value
+    references, memory indices). The C type is a pair (type of the values, type constant).
     """
     fmu = part.component
     assert isinstance(fmu, Fmu)
@@ -234,21 +234,25 @@ def _groups(
         members = list(some)
         references = [r for port in members for r in fmu.references(port.name)]
         places = [p for port in members for p in _range(slices[f"{part.name}.{port.name}"])]
-        yield _function(fmi_type, fmu.version), _kind(fmi_type, fmu.version), references, places
+        yield _type_suffix(fmi_type, fmu.version), _kind(fmi_type, fmu.version), references, places
 
 
 def _group_tables(name: str, groups: Sequence[tuple[Any, ...]]) -> Iterator[str]:
-    """Yield the C tables of variable groups: a `Variables` array, type names, number of groups."""
+    """Yield the C tables of the variable groups from `_groups`.
+
+    The table `name` is an array of `Variables` structs, one per group. Further tables contain the
+    value references, memory indices and FMI type names. An enum contains the number of groups.
+    """
     rows = []
     for k, (_, (in_c, code), references, places) in enumerate(groups):
-        own = f"{name}_{k}"
-        yield _array(f"static const uint32_t {own}_REFERENCES", references)
-        yield _array(f"static const int64_t {own}_PLACES", places)
-        yield f"static {in_c} {own}_BUFFER[{len(places)}];"
+        prefix = f"{name}_{k}"
+        yield _array(f"static const uint32_t {prefix}_REFERENCES", references)
+        yield _array(f"static const int64_t {prefix}_PLACES", places)
+        yield f"static {in_c} {prefix}_BUFFER[{len(places)}];"
         rows.append(
-            f"{{.references = {own}_REFERENCES, .n = {len(references)}, .values = memory, "
-            f".n_values = {len(places)}, .type = {code}, .places = {own}_PLACES, "
-            f".buffer = {own}_BUFFER}}"
+            f"{{.references = {prefix}_REFERENCES, .n = {len(references)}, .values = memory, "
+            f".n_values = {len(places)}, .type = {code}, .places = {prefix}_PLACES, "
+            f".buffer = {prefix}_BUFFER}}"
         )
     yield _array(f"static Variables {name}", rows, "{.n = 0}")
     yield _array(
@@ -261,8 +265,8 @@ def _has_any_clock(fmu: Fmu) -> bool:
     return bool(fmu.clocks) or any(p.type == "Clock" for p in (*fmu.inputs, *fmu.outputs))
 
 
-def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
-    """Yield the C tables of the clocks of an FMU, with `own` as prefix of the table names."""
+def _clock_tables(prefix: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
+    """Yield the C tables of the clocks of an FMU, whose names begin with `prefix`."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     if not _has_any_clock(fmu):
@@ -270,23 +274,24 @@ def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator
     clocks, n = order_of_ticks(fmu), len(fmu.clocks)
     for name, ports in (("TRIGGERS", fmu.inputs), ("TICKED", fmu.outputs)):
         found = [port for port in ports if port.type == "Clock"]
-        yield from _group_tables(f"{own}_{name}", list(_groups(part, found, slices)))
+        yield from _group_tables(f"{prefix}_{name}", list(_groups(part, found, slices)))
     yield _array(
-        f"static const uint32_t {own}_CLOCK_REFERENCES", [c.valueReference for c in clocks]
+        f"static const uint32_t {prefix}_CLOCK_REFERENCES", [c.valueReference for c in clocks]
     )
     kinds = [_CLOCK_KINDS.get(c.intervalVariability, "RB_FIXED_INTERVAL") for c in clocks]
-    yield _array(f"static const int64_t {own}_CLOCK_KINDS", kinds)
-    yield f"static ClockTicks {own}_TICKS[{n + 1}];"
-    yield f"static NextTick {own}_NEXT_TICK = {{INFINITY, 1.0}};"
-    yield f"static int64_t {own}_DUE[{n + 1}];"
-    yield f"static uint32_t {own}_DUE_REFERENCES[{n + 1}];"
-    yield _array(f"static const bool {own}_ACTIVE", [1] * n)
+    yield _array(f"static const int64_t {prefix}_CLOCK_KINDS", kinds)
+    yield f"static ClockTicks {prefix}_TICKS[{n + 1}];"
+    yield f"static NextTick {prefix}_NEXT_TICK = {{INFINITY, 1.0}};"
+    yield f"static int64_t {prefix}_DUE[{n + 1}];"
+    yield f"static uint32_t {prefix}_DUE_REFERENCES[{n + 1}];"
+    yield _array(f"static const bool {prefix}_ACTIVE", [1] * n)
     yield (
-        f"static Clocks {own}_CLOCKS = {{.n = {n}, .references = {own}_CLOCK_REFERENCES, "
-        f".kinds = {own}_CLOCK_KINDS, .ticks = {own}_TICKS, .next_tick = &{own}_NEXT_TICK, "
-        f".triggers = {own}_TRIGGERS, .n_triggers = {own}_TRIGGERS_COUNT, "
-        f".outputs = {own}_TICKED, .n_outputs = {own}_TICKED_COUNT, .due = {own}_DUE, "
-        f".due_references = {own}_DUE_REFERENCES, .active = {own}_ACTIVE}};"
+        f"static Clocks {prefix}_CLOCKS = {{.n = {n}, .references = {prefix}_CLOCK_REFERENCES, "
+        f".kinds = {prefix}_CLOCK_KINDS, .ticks = {prefix}_TICKS, "
+        f".next_tick = &{prefix}_NEXT_TICK, "
+        f".triggers = {prefix}_TRIGGERS, .n_triggers = {prefix}_TRIGGERS_COUNT, "
+        f".outputs = {prefix}_TICKED, .n_outputs = {prefix}_TICKED_COUNT, .due = {prefix}_DUE, "
+        f".due_references = {prefix}_DUE_REFERENCES, .active = {prefix}_ACTIVE}};"
     )
     rows = []
     for clock in clocks:
@@ -294,7 +299,7 @@ def _clock_tables(own: str, part: Part, slices: Mapping[str, slice]) -> Iterator
         shift = fmu.intervals.get(clock.name, (None, 0.0))[1]
         text_of_interval = "NAN" if isnan(interval) else c_number(interval)
         rows.append(f"{{{c_string(clock.name)}, {text_of_interval}, {c_number(shift)}, {is_set}}}")
-    yield _array(f"static const ClockStart {own}_CLOCK_STARTS", rows, "{0}")
+    yield _array(f"static const ClockStart {prefix}_CLOCK_STARTS", rows, "{0}")
 
 
 def _interval(part: Part, clock: Any) -> float:
@@ -318,21 +323,21 @@ def _starts(name: str, part: Part, ports: Iterable[Port]) -> Iterator[tuple[str,
     fmu = part.component
     assert isinstance(fmu, Fmu)
     for k, port in enumerate(ports):
-        own, references = f"{name}_{k}", fmu.references(port.name)
+        prefix, references = f"{name}_{k}", fmu.references(port.name)
         values, is_binary = _start_values(part, port), port.type == "Binary"
         in_c = _kind(port.type, fmu.version)[0]
         table = (
-            f"static const uint32_t {own}_REFERENCES[] = {{{_c_list(references)}}};\n"
-            f"static {in_c} {own}_VALUES[] = {{{', '.join(_values(port, values))}}};"
+            f"static const uint32_t {prefix}_REFERENCES[] = {{{_c_list(references)}}};\n"
+            f"static {in_c} {prefix}_VALUES[] = {{{', '.join(_values(port, values))}}};"
         )
-        sizes_of = f"{own}_LENGTHS" if is_binary else "0"
+        sizes_of = f"{prefix}_LENGTHS" if is_binary else "0"
         if is_binary:
             sizes = _c_list([len(text(value, port.type)) for value in values])
             table += f"\nstatic const size_t {sizes_of}[] = {{{sizes}}};"
         yield (
             table,
-            f"{c_string(_function(port.type, fmu.version))}, {len(references)}, {len(values)}, "
-            f"{own}_REFERENCES, {own}_VALUES, {sizes_of}",
+            f"{c_string(_type_suffix(port.type, fmu.version))}, {len(references)}, {len(values)}, "
+            f"{prefix}_REFERENCES, {prefix}_VALUES, {sizes_of}",
         )
 
 
@@ -357,7 +362,7 @@ def _values(port: Port, values: Any) -> Iterator[str]:
             yield str(int(value))
 
 
-def _function(fmi_type: str, version: int) -> str:
+def _type_suffix(fmi_type: str, version: int) -> str:
     """Return the type suffix of FMI function names, such as Float64 in fmi3SetFloat64."""
     if fmi_type == "Enumeration":
         return "Integer" if version == 2 else "Int64"

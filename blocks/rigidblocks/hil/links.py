@@ -99,7 +99,13 @@ class Transport(abc.ABC):
 
 
 class Ends(NamedTuple):
-    """Link type (a constant in link.h), peer address and listening address."""
+    """Link type and addresses of a link.
+
+    Attributes:
+        kind: Link type, a constant in link.h.
+        peer: Address of the peer.
+        listen: Listening address.
+    """
 
     kind: str
     peer: str
@@ -142,7 +148,7 @@ class Link(PythonBlock, abc.ABC):
     @property
     @abc.abstractmethod
     def ends(self) -> Ends:
-        """Addresses of both ends of the link."""
+        """Link type, peer address and listening address."""
 
     @abc.abstractmethod
     def _open(self) -> Transport:
@@ -345,7 +351,10 @@ class Addresses:
         self.parse("listen")
 
     def parse(self, name: str) -> tuple[str, int]:
-        """Return the host and the port of an address; raise ValueError if it is invalid."""
+        """Return the host and the port of an address; raise ValueError if it is invalid.
+
+        `name` is "peer" or "listen".
+        """
         host, _, port = getattr(self, name).rpartition(":")
         try:
             socket.inet_aton(host)
@@ -525,9 +534,9 @@ class SharedLink(PacketLink):
 
     def _open(self) -> Transport:
         sizes = [sum(port.size for port in ports) for ports in (self.inputs, self.outputs)]
-        rooms = HEADER_SIZE + 8 * sizes[0], HEADER_SIZE + 8 * sizes[1]
+        max_sizes = HEADER_SIZE + 8 * sizes[0], HEADER_SIZE + 8 * sizes[1]
         try:
-            return _Memory(Shared(self.memory, rooms))
+            return _Memory(Shared(self.memory, max_sizes))
         except BlockingIOError:
             raise OSError(f"another simulation uses the shared memory '{self.memory}'") from None
 

@@ -103,7 +103,10 @@ class SequentialParts:
 
     @cached_property
     def first(self) -> dict[str, int]:
-        """First memory index of each part by part name; the key "" contains the memory size."""
+        """First memory index of each part, by part name.
+
+        The additional key "" has the memory size as its value.
+        """
         ends = np.cumsum([0, *map(self._size, self.parts)]).tolist()
         return dict(zip([*(part.name for part in self.parts), ""], ends, strict=True))
 
@@ -218,7 +221,11 @@ class SequentialParts:
         )
 
     def _start_tables(self, names: list[str]) -> Iterator[str]:
-        """Yield the C tables of the initialization: the parts and evaluations of each group."""
+        """Yield the C tables of the groups of parts that are initialized together.
+
+        A group contains a single part, or parts in a loop of connections. The tables list the parts
+        of each group and the order in which their outputs are evaluated.
+        """
         wiring, where, rows = self.plan.wiring, self.layout.where, []
         for g, group in enumerate(wiring.initialization):
             evaluations = []
@@ -241,7 +248,10 @@ class SequentialParts:
         yield f"enum {{ RUNNER_GROUPS = {len(rows)} }};"
 
     def _checked_outputs(self) -> Iterator[str]:
-        """Yield the memory blocks of FMU outputs; the program rejects non-finite FMU outputs."""
+        """Yield the C table rows with the memory addresses and sizes of all FMU outputs.
+
+        The program rejects non-finite values of these outputs.
+        """
         for part in self.fmus:
             for port in numeric_ports(part.component.outputs):
                 place = self.layout.where[f"{part.name}.{port.name}"]
@@ -302,7 +312,9 @@ class SequentialParts:
                 start[first : first + len(own)] = own
                 given = dict(part.start)
             else:
-                given = {port.name: _start_values_of(part, port) for port in _numbers(part)}
+                given = {
+                    port.name: _start_values_of(part, port) for port in _numeric_ports_of(part)
+                }
             for name, place in self._port_slices(part).items():
                 if name in given:
                     start[first + place.start : first + place.stop] = np.ravel(given[name])
@@ -311,17 +323,17 @@ class SequentialParts:
     def _size(self, part: Part) -> int:
         if part.name in self.memories:
             return self.memories[part.name].size
-        return sum(port.size for port in _numbers(part))
+        return sum(port.size for port in _numeric_ports_of(part))
 
     def _port_slices(self, part: Part) -> dict[str, slice]:
         """Map the port names of a part to slices relative to the first memory index of the part."""
         if part.name in self.memories:
             return dict(self.memories[part.name].where)
-        return places(_numbers(part))
+        return places(_numeric_ports_of(part))
 
 
-def _numbers(part: Part) -> tuple[Port, ...]:
-    """Return the inputs, outputs and tunable parameters of an FMU that have numeric values."""
+def _numeric_ports_of(part: Part) -> tuple[Port, ...]:
+    """Return the numeric inputs, outputs and tunable parameters of an FMU part."""
     fmu = part.component
     assert isinstance(fmu, Fmu)
     return numeric_ports((*fmu.inputs, *fmu.outputs, *tunable_ports(fmu)))
@@ -361,8 +373,10 @@ class Linked(NamedTuple):
     targets: tuple[tuple[int, int], ...]
 
 
-def link_with_places(name: str, link: Link, system: System, memory: Layout) -> Linked:
-    """Return a link with its memory indices; `memory` belongs to the system without its links.
+def link_with_indices(name: str, link: Link, system: System, memory: Layout) -> Linked:
+    """Return a link with the memory indices of its values.
+
+    `memory` is the memory layout of the system without its links.
 
     Raises:
         ValueError: An input of the link is not connected and has no start value, or a value needs

@@ -13,7 +13,7 @@ from pathlib import Path
 
 MAGIC, VERSION = 0x4D534252, 1  # the bytes "RBSM"; version of the format
 _HEAD, _CHANNEL = 64, 16  # size of the header, and of the header of each channel [bytes]
-_WORDS = {"magic": 0, "open": 1, "rooms": 2}  # header offsets in words of 8 bytes
+_WORDS = {"magic": 0, "open": 1, "max_sizes": 2}  # header offsets in words of 8 bytes
 _TRIES = 100  # maximum number of attempts to read a packet while the peer writes it
 _FOLDER = Path("/dev/shm")
 
@@ -22,18 +22,18 @@ class Shared:
     """One end of a shared memory with a channel in each direction.
 
     Each channel contains the last packet and a sequence lock: a counter that is odd during a write.
-    To create the shared memory, the simulation passes `rooms`, the maximum sizes [bytes] of sent
-    and received packets. The peer omits `rooms` to open the existing shared memory.
+    The simulation passes `max_sizes` to create the shared memory: the maximum sizes [bytes] of a
+    sent and of a received packet. The peer omits `max_sizes` to open the existing shared memory.
 
     Raises OSError if the shared memory is not available.
     """
 
-    def __init__(self, name: str, rooms: tuple[int, int] | None = None):
+    def __init__(self, name: str, max_sizes: tuple[int, int] | None = None):
         self._path = _FOLDER / name
-        self._side = int(rooms is None)
+        self._side = int(max_sizes is None)
         file = (
-            _create_file(self._path, rooms)
-            if rooms
+            _create_file(self._path, max_sizes)
+            if max_sizes
             else os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
         )
         self._file = file
@@ -46,9 +46,9 @@ class Shared:
             os.close(file)
             raise
         self._words = memoryview(self._map).cast("Q")
-        if rooms:
-            first = _WORDS["rooms"]
-            self._words[first], self._words[first + 1] = map(_round_up, rooms)
+        if max_sizes:
+            first = _WORDS["max_sizes"]
+            self._words[first], self._words[first + 1] = map(_round_up, max_sizes)
             self._words[0] = MAGIC | VERSION << 32
         elif self._words[0] != MAGIC | VERSION << 32:
             self.close()
@@ -56,10 +56,10 @@ class Shared:
                 f"{self._path} is not the memory of a link, or belongs to another version of "
                 "rigidblocks"
             )
-        room = self._words[_WORDS["rooms"]]
+        room = self._words[_WORDS["max_sizes"]]
         first, second = _HEAD // 8, (_HEAD + _CHANNEL + room) // 8
         self._to, self._of = (second, first) if self._side else (first, second)
-        self._room = self._words[_WORDS["rooms"] + self._side]
+        self._room = self._words[_WORDS["max_sizes"] + self._side]
         # ignore a packet of an earlier run
         self._seen = 0 if self._side else self._words[self._of]
         if not self._side:
@@ -116,14 +116,16 @@ def _round_up(size: int) -> int:
     return (size + 7) // 8 * 8
 
 
-def _create_file(path: Path, rooms: tuple[int, int]) -> int:
-    """Create or open a shared memory file with the size for `rooms`.
+def _create_file(path: Path, max_sizes: tuple[int, int]) -> int:
+    """Create or open the file of a shared memory with two channels.
+
+    `max_sizes` contains the maximum packet size [bytes] of each channel.
 
     Raises BlockingIOError if another simulation uses the file. A file of the same layout from a
     killed simulation is reused, because the peer may still have the file open.
     """
-    size = _HEAD + sum(_CHANNEL + _round_up(room) for room in rooms)
-    same = struct.pack("=2Q", *map(_round_up, rooms))
+    size = _HEAD + sum(_CHANNEL + _round_up(room) for room in max_sizes)
+    same = struct.pack("=2Q", *map(_round_up, max_sizes))
     for _ in range(2):
         file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

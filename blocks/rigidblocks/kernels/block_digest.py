@@ -1,10 +1,10 @@
-"""Digests of blocks and other objects, which are the keys of caches.
+"""Digests of blocks and other objects, for use as cache keys: fingerprints and content digests.
 
-A fingerprint covers the types and fields of objects, and the sources of this package, which contain
-the functions of these types. Blocks with equal fingerprints have the same C code. Objects that run
-code outside this package have no fingerprint.
+A fingerprint (`fingerprint`) covers the types and fields of objects, and all sources of this
+package. Blocks with equal fingerprints have the same C code. Objects that run code outside this
+package have no fingerprint.
 
-A content digest (`content_digest`) also covers code outside this package, so objects that compute
+A content digest (`content_digest`) also covers code outside this package. Objects that compute
 different values have different content digests.
 """
 
@@ -68,13 +68,13 @@ def fingerprint(*objects: Any) -> str | None:
 
 
 def cached_texts(generate: Callable[[], dict[str, str]], *objects: Any) -> dict[str, str]:
-    """Return the texts of `generate` by name, from the cache if possible.
+    """Return generated texts by name, from the cache if possible.
 
-    The fingerprint of `objects` is the key in the cache. Objects without fingerprint have no entry
-    in the cache.
+    The cache key is the fingerprint of `objects`. If they have no fingerprint, the texts are
+    generated in each call.
 
     Args:
-        generate: Function that generates the texts by name.
+        generate: Function that returns the texts by name.
         objects: Objects that determine the texts.
     """
     key = fingerprint(*objects)
@@ -89,21 +89,22 @@ def cached_texts(generate: Callable[[], dict[str, str]], *objects: Any) -> dict[
 
 @cache
 def _integrator_digests() -> Mapping[int, tuple[Any, bytes]]:
-    """Return pairs (integrator, digest) of the integrators of this package, by their ids.
+    """Return the pair (integrator, digest) of each integrator of this package, by object id.
 
-    The integrators are constants, and their tables make up most of the data of a block. The cache
-    of `_Digest` therefore starts with these digests.
+    Pass the result to `_Digest` to avoid repeated computation. The tables of the integrators are
+    constant, and they make up most of the data of a block.
     """
     return {id(one): (one, _Digest().digest(one)) for one in (*INTEGRATORS.values(), RADAU)}
 
 
 def content_digest(*objects: Any) -> str:
-    """Return the digest of objects, including the code and constants that determine their values.
+    """Return the content digest of objects as a hex string.
 
-    The digest identifies the code of installed libraries by the library versions. For functions and
-    classes of the user, it includes the instructions, constants, defaults, closures and globals. It
-    does not include the sources of this package; `package_digest` includes them. If an object such
-    as a socket has unreadable data, the digest is valid only in this process.
+    The digest covers the code and the constants that determine the values of the objects. It
+    identifies the code of installed libraries by the library versions. For functions and classes of
+    the user, it covers the instructions, constants, defaults, closures and globals. It does not
+    cover the sources of this package; `package_digest` covers them. If an object such as a socket
+    has unreadable data, the digest is valid only in this process.
     """
     return _ContentDigest().digest(objects).hex()
 

@@ -56,7 +56,7 @@ def body_sweeps(
         loops: C code of the loop constraints, for "dclosed".
         in_plane: True if the model moves parallel to z = 0.
     """
-    n, own, algorithm = model.nv, _moving_variables(model), (ALGORITHMS | MATRICES | TENSORS)[name]
+    n, own, algorithm = model.nv, _largest_joint_nv(model), (ALGORITHMS | MATRICES | TENSORS)[name]
     if "own" in algorithm.columns:
         algorithm = replace(algorithm, columns={**algorithm.columns, "own": own})
     if in_plane:
@@ -93,8 +93,11 @@ def _shapes(model: Model, algorithm: Algorithm) -> tuple[Shapes, Shapes]:
     return inputs, outputs | dict.fromkeys(algorithm.tensors, (model.nv,) * 3)
 
 
-def _moving_variables(model: Model) -> int:
-    """Return the largest joint nv of the model if a motion subspace S depends on q, else 0."""
+def _largest_joint_nv(model: Model) -> int:
+    """Return the largest number nv of velocity variables of a joint.
+
+    The result is 0 if the motion subspaces S of all joints are constant.
+    """
     return max(j.nv for j in model.joint) if any(map(_moves_subspace, model.joint)) else 0
 
 
@@ -122,22 +125,22 @@ def _parameters(algorithm: Algorithm, real: str) -> str:
 
 
 def _tables(
-    model: Model, place: list[int], patterns: list[np.ndarray], prefix: str
+    model: Model, types: list[int], patterns: list[np.ndarray], prefix: str
 ) -> Iterator[str]:
     """Yield the C tables of body parameters, parents, body types and indices of variables.
 
-    The names of the tables begin with `prefix`. `place` contains the type index of each body, and
+    The names of the tables begin with `prefix`. `types` contains the type index of each body, and
     `patterns` the pattern of each type (`body_types`). The table of body parameters omits the
     parameters that are constant in the pattern.
     """
-    open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(place)]
+    open_numbers = [body_numbers(model, i)[np.isnan(patterns[k])] for i, k in enumerate(types)]
     starts = list(accumulate(map(len, open_numbers), initial=0))[:-1]
     yield _table("double", f"{prefix}K", map(c_number, np.concatenate([*open_numbers, [0.0]])))
     parents = [max(p, 0) for p in model.parent]  # bodies on the base read no values of a parent
     variables = [s.start for s in model.q_slices], [s.start for s in model.v_slices]
     for name, column in zip(
         ("PARENT", "TYPE", "K_AT", "Q_AT", "V_AT"),
-        (parents, place, starts, *variables),
+        (parents, types, starts, *variables),
         strict=True,
     ):
         yield _table("int", prefix + name, map(str, column))
@@ -163,7 +166,7 @@ def _body(
     """
     real, nb = notation.real, model.nb
     yield f"\nstatic void {name}(const {real} *in, {real} *cells, {real} *out)\n{{"
-    yield from _places(model, algorithm, nb * cells, real)
+    yield from _pointers(model, algorithm, nb * cells, real)
     names = (*algorithm.inputs, algorithm.output, "m" if algorithm.columns else "")
     at = [f"{key} + {prefix}{'Q_AT' if key == 'q' else 'V_AT'}[i]" for key in names if key]
     values = f"{prefix}K + {prefix}K_AT[i]"
@@ -182,11 +185,11 @@ def _body(
             yield f"    {step.after.format(cells=cells, f=types[0].offsets.get('f'))}"
 
 
-def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iterator[str]:
-    """Yield the C declarations of the pointers to inputs, output, columns and workspace.
+def _pointers(model: Model, algorithm: Algorithm, first_column: int, real: str) -> Iterator[str]:
+    """Yield the C declarations of the pointers to inputs, output, result columns and workspace.
 
-    `columns` is the index in the array `cells` at which the result columns begin, and `real` the C
-    type of a value.
+    `first_column` is the index in the C array `cells` at which the result columns begin. `real` is
+    the C type of a value.
     """
     start = 0
     for key in algorithm.inputs:
@@ -197,7 +200,7 @@ def _places(model: Model, algorithm: Algorithm, columns: int, real: str) -> Iter
     if algorithm.output:
         yield f"    {real} *{algorithm.output} = out;"
     if algorithm.columns:
-        yield f"    {real} *m = cells + {columns};"
+        yield f"    {real} *m = cells + {first_column};"
     if algorithm.scratch:
         yield f"    {real} *work = m + {sum(algorithm.columns.values()) * model.nv};"
 
@@ -306,8 +309,9 @@ def derivatives(
     "aba" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau = H^-1. "rnea" takes
     (q, qd, qdd) and returns tau, dtau_dq, dtau_dqd and dtau_dqdd = H. qdd and tau have the shape
     (nv,), and each of the three matrices has the shape (nv, nv). The derivative with respect to q
-    is taken along the velocity variables, q (+) dq at dq = 0, also if q contains a quaternion.
-    External wrenches are not supported.
+    is the derivative with respect to dq (nv,) at dq = 0. A change dq of the velocity variables
+    moves the joints from q to q (+) dq, also if q contains a quaternion. External wrenches are not
+    supported.
 
     "closed_loop_dynamics" takes (q, qd, tau) and returns qdd, dqdd_dq, dqdd_dqd and dqdd_dtau for
     accelerations that satisfy the loop constraints, without stabilization. If the constraints are
@@ -324,11 +328,14 @@ def derivatives(
 
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
-    The function orthonormalizes the constraints in coordinates with unit inertia. The derivatives
-    of the constraints are evaluated at the resulting qdd and lam (c/algorithms/closed_loops.h).
+    H (nv, nv) is the joint-space inertia matrix, L its factor, and C (nv,) the bias force.
 
-    For a planar model the function uses `PlanarModel.spatial_model`. It omits the elements
-    that are zero in the plane, unless the model has loops.
+    For "closed_loop_dynamics", the function orthonormalizes the constraints in coordinates with
+    unit inertia. It evaluates the derivatives of the constraints at the resulting qdd and
+    constraint forces lam (c/algorithms/closed_loops.h).
+
+    For a planar model, the function uses `PlanarModel.spatial_model`. Unless the model has loops,
+    the C code omits the elements that are zero in the plane.
 
     Args:
         model: Spatial or planar model.
@@ -400,11 +407,12 @@ def second_derivatives(
     derivative of tau_i along the motion S_k x S_j. The mean of these two elements is the Hessian
     along motions with a constant velocity (exponential coordinates).
 
-    The method extends `derivatives` by the derivatives of the force columns with respect to each
-    variable. It uses passes over the bodies and products along the paths of the tree (Singh,
-    Russell and Wensing 2022). The computing time is proportional to the cube of the tree depth. The
-    code size does not depend on the number of bodies. The second derivatives of forward dynamics
-    follow from these tensors and take nv^4 operations:
+    The method extends `derivatives`: it differentiates the columns of the force derivatives with
+    respect to each variable. It uses passes over the bodies and products along the paths of the
+    tree (Singh, Russell and Wensing 2022). The computing time is proportional to the cube of the
+    tree depth. The code size does not depend on the number of bodies. The second derivatives of
+    forward dynamics follow from these tensors and take nv^4 operations. For two variables x and y
+    of q, qd or tau,
 
         H ddqdd/dxdy = -(ddtau/dxdy + ddtau/dxdqdd dqdd/dy + ddtau/dydqdd dqdd/dx)
 

@@ -80,9 +80,9 @@ def numpy_stepper(memory: Memory, method: Method = RK4, h: float | None = None) 
 
 @dataclass(frozen=True, eq=False)
 class TracedStepper(NumpyStepper):
-    """Stepper in NumPy that evaluates the graphs of the block functions.
+    """Stepper that evaluates the traced graphs of the block functions without a C compiler.
 
-    The graphs are about 20 times faster than the NumPy functions and require no C compiler.
+    Evaluating the graphs is about 20 times faster than calling the NumPy functions of the block.
     """
 
     @cached_property
@@ -105,10 +105,10 @@ def traced_stepper(
 def kernel_library(memory: Memory, method: Method, h: float, *, follows: bool = False) -> Path:
     """Return the path of the compiled kernel of a block, a shared library.
 
-    The function compiles the kernel unless the cache contains it. If `follows` is True, the kernel
-    contains only the step for inputs that are polynomials in time. The cache key consists of the
-    fingerprint of the block, the compiler and the compiler flags. The function traces the block
-    only if the cache has no kernel with this key.
+    The function traces the block and compiles the kernel unless the cache contains the kernel. The
+    cache key is the fingerprint of the block, the integration method, `h`, the compiler and the
+    compiler flags. `h` is the largest inner step [s]. If `follows` is True, the kernel contains
+    only the step for inputs that are polynomials in time.
     """
     command = kernel_compiler()
     kind = "input_polynomials" if follows else "kernel"

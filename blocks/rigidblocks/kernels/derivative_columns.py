@@ -4,10 +4,10 @@ Each column belongs to a velocity variable. Passes over the bodies compute the c
 multiplies the columns along the paths of the velocity variables in the tree. C tables contain these
 paths (`structure_header`).
 
-All quantities are in base coordinates. I^c and B^c are the sums of the inertia I and of the
-velocity-product matrix B (`coriolis`) over the bodies of a subtree. If variable j changes, the
-velocity v of each body that j supports changes by dv, and its acceleration by da + dv x v. w and dw
-are the angular components of v and dv. vO and dvO are the linear components.
+All quantities are in base coordinates. A change of a joint variable changes the velocity v = [w;
+vO] of each body in the subtree of the joint by dv = [dw; dvO], and its acceleration by da + dv x v.
+w and dw are the angular components, vO and dvO the linear components. B is the velocity-product
+matrix of a body (`coriolis`). The matrix B of a subtree is the sum over its bodies.
 
 Source: Carpentier and Mansard 2018; Singh, Russell and Wensing 2022.
 """
@@ -149,10 +149,13 @@ def propagate_acceleration(
 ) -> Results:
     """Return the acceleration and force of body i, and the derivatives of its motion.
 
-    A change of q or qd changes the body velocity by dv = [dw; dvO] and the acceleration by da + dv
-    x v. The derivatives are the columns [2 dw; da] for q and then for qd, dS/dq, and the columns
-    dvO for q. v_p and a_p are the velocity and acceleration of the parent. The other arguments are
-    fields of `Moving`. This function is a step of the outward pass.
+    A change of q or qd changes the body velocity by dv = [dw; dvO]. It changes the acceleration by
+    da + dv x v. v_p and a_p are the velocity and acceleration of the parent. The other arguments
+    are fields of `Moving`. This function is a step of the outward pass.
+
+    Returns:
+        Acceleration a (6,); force I0 a + B v (6,); columns X (18, nv), which contain [2 dw; da] for
+        q and then for qd; dS/dq (6, nv * nv); columns dvO (3, nv) for q.
     """
     dvJ, daJ, dcJ, dS = (
         _transform_to_base(X0, m) for m in _joint_changes(model.joint[i], q, qd, qdd)
@@ -175,19 +178,19 @@ def propagate_force_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Return the joint force, its derivative columns G, and the force f on the subtree of body i.
+    """Return the force of joint i, and the derivatives of the force on the subtree of body i.
 
         G_qd = I da + 2 B dv,    G_q = I da + 2 B dv + S x* f
 
-    A change of a variable of joint i changes the force on the subtree by a column of G. A joint k
-    that supports joint i then has the force derivative S_k . G. The term S x* f exists because a
-    change of q rotates the force with the bodies. I is the composite inertia, and B1 and P define
-    the velocity-product matrix B of the subtree (`coriolis`). X contains the columns [2 dw; da] of
-    `propagate_acceleration`.
+    Each column of G is the derivative of the subtree force f (6,) with respect to a variable of
+    joint i. The force of a joint k between the base and joint i has the derivative S_k^T G. The
+    term S x* f exists because a change of q rotates the force with the bodies. I is the composite
+    inertia. B1 and P define the velocity-product matrix B of the subtree (`coriolis`). X contains
+    the columns [2 dw; da], and dS the derivative dS/dq (`propagate_acceleration`).
 
     Returns:
-        The joint force (nv,), the columns G for q and qd, the term f . dS/dq of the joint force
-        derivative, and the force f, which the inward pass adds to the parent.
+        The joint force S^T f (nv,), the columns G for q and qd, the term f^T dS/dq (nv, nv) of the
+        joint force derivative, and the force f, which the inward pass adds to the parent.
     """
     nv = model.joint[i].nv
     by_q = _force(I, B1, P, X[:9]) + cross_force(S, f)
@@ -234,10 +237,11 @@ def coriolis(I: RigidInertia, v: Array) -> Array:
     """Return B1 (3, 3) of the velocity-product matrix B of a body with the velocity v = [w; vO].
 
         B dv = (I (dv x v) + dv x* I v + v x* I dv) / 2 = [B1 dw; dw x p]
-        B1   = w x (I - tr(I)/2 1) + (h . vO) 1 - vO h^T
+        B1   = w x (J - tr(J)/2 1) + (h . vO) 1 - vO h^T
 
-    dv = [dw; dvO] is a change of v, p is the linear momentum, and h the first moment of mass of I.
-    The force on a body with the acceleration a is I a + B v.
+    dv = [dw; dvO] is a change of v, and p the linear momentum. J is the rotational inertia in I, h
+    the first moment of mass, and 1 the identity matrix. The force on a body with the acceleration a
+    is I a + B v.
     """
     w, vO = v[:3], v[3:]
     one = np.eye(3)
@@ -262,7 +266,7 @@ def _force(I: RigidInertia, B1: Array, P: Array, X: Array) -> Array:
 def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
     """Return the covectors R = [B^T S; I S] (9, nv) of a joint.
 
-    R . X is the change of the joint force due to a change of motion X = [2 dw; da]. I is the
+    R^T X is the change of the joint force due to a change of motion X = [2 dw; da]. I is the
     composite inertia, and S (6, nv) the motion subspace. The velocity-product matrix B of the
     subtree has the terms B1 (3, 3) and P (3,): B dv = [B1 dw; dw x P]. R omits the rows of B^T S
     that do not multiply dw.
@@ -273,11 +277,17 @@ def _covectors(I: RigidInertia, B1: Array, P: Array, S: Array) -> Array:
 def _joint_changes(
     joint: Joint, q: Array, qd: Array, qdd: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return derivatives of the joint velocity vJ and the joint acceleration S qdd + cJ.
+    """Return the derivatives of the velocity and acceleration of a joint.
 
-    The results are d vJ/dq, d(S qdd + cJ)/dq and d cJ/dqd + vJ x S, each (6, nv), and dS/dq (6, nv
-    nv), in the coordinates of the successor frame. The columns of dS/dq are ordered by column of S,
-    then by variable. If S is constant, all derivatives are exact zeros.
+        aJ = S qdd + cJ
+
+    vJ is the joint velocity, aJ the joint acceleration, and cJ the velocity-product acceleration.
+    All vectors are in the coordinates of the successor frame. If S is constant, all derivatives are
+    exact zeros.
+
+    Returns:
+        d vJ/dq, d aJ/dq and d cJ/dqd + vJ x S, each (6, nv); dS/dq (6, nv * nv), whose columns are
+        ordered by column of S and then by variable.
     """
     nv = joint.nv
     dq, dqd = ca.SX.sym("dq", nv), ca.SX.sym("dqd", nv)
@@ -296,10 +306,10 @@ def traced_elements(symbol: ca.SX) -> Array:
 
 
 def _derivative(values: Array, symbol: ca.SX, other_symbol: ca.SX) -> Array:
-    """Return the derivatives of `values` with respect to `symbol`, at zero symbols.
+    """Return the derivatives of `values` with respect to `symbol`, at `symbol` = 0.
 
-    `other_symbol` is a further symbol in `values`, which is also set to zero. The last index of the
-    result is the element index of `symbol`.
+    The function also sets `other_symbol` in `values` to zero. The last index of the result is the
+    element index of `symbol`.
     """
     flat = ca.vertcat(
         *(
@@ -324,17 +334,20 @@ _ROWS = {"S": 6, "R": 9, "X": 18, "G": 12, "own": 0}
 
 
 def _forward(
-    accelerations: str, derivatives: str, *texts: str, forces: str = "", linear: int = 0
+    accelerations: str, derivatives: str, *texts: str, forces: str = "", linear_rows: int = 0
 ) -> Algorithm:
     """Return the algorithm for the derivatives of forward dynamics.
 
-    The derivatives are evaluated at the qdd from the factorization H = L^T L (RBDA 6.5):
-
         dqdd/dq = -H^-1 dtau/dq,  dqdd/dqd = -H^-1 dtau/dqd        at qdd = H^-1 (tau - C)
 
+    H (nv, nv) is the joint-space inertia matrix, and C (nv,) the bias force. dtau/dq and dtau/dqd
+    are derivatives of inverse dynamics. The acceleration qdd follows from the factorization
+    H = L^T L (RBDA 6.5).
+
     `accelerations`, `forces` and `derivatives` are the C statements after the second, third and
-    fourth pass. `texts` are the C files with the functions that these statements call. `linear` is
-    the number of rows of the linear component of the velocity change dv, or 0 to omit it.
+    fourth pass. `texts` are the C files with the functions that these statements call. If
+    `linear_rows` is 3, the columns contain dvO, the linear component of the velocity change dv. If
+    it is 0, they omit dvO.
     """
     return Algorithm(
         inputs=("q", "qd", "tau"),
@@ -352,7 +365,9 @@ def _forward(
                 after=accelerations,
             ),
             Pass(
-                propagate_acceleration, ("a", "f", "X", "dS", "V" if linear else ""), after=forces
+                propagate_acceleration,
+                ("a", "f", "X", "dS", "V" if linear_rows else ""),
+                after=forces,
             ),
             Pass(
                 propagate_force_derivative,
@@ -361,7 +376,7 @@ def _forward(
                 after=derivatives,
             ),
         ),
-        columns={"tau0": 1, **_ROWS, "V": linear},
+        columns={"tau0": 1, **_ROWS, "V": linear_rows},
         matrices=("dqdd_dq", "dqdd_dqd", "dqdd_dtau"),
         texts=("algorithms/tree_matrices.h", *texts),
         scratch=5,
@@ -408,7 +423,7 @@ MATRICES = {
         "closed_derivatives(m, tau, work, out);",
         "algorithms/closed_loops.h",
         forces="pull_bodies(cells, {cells}, {f}, work);",
-        linear=3,
+        linear_rows=3,
     ),
 }
 
@@ -418,7 +433,7 @@ def propagate_acceleration_with_dv(
 ) -> Results:
     """Return the results of `propagate_given_acceleration`, and the linear component of v_p x S.
 
-    If S of the joint is constant, v_p x S is the change of the body velocity due to a change of q.
+    If S is constant, v_p x S (6, nv) is the derivative of the body velocity with respect to q.
     """
     dv = body_motion(model, i, q, qd, X0_p, v_p).swept
     return *propagate_given_acceleration(model, i, q, qd, qdd, X0_p, v_p, a_p), dv[3:]
@@ -473,18 +488,19 @@ def _second_derivative_terms(
 ) -> Results:
     """Return the terms Z / 2, M and N of second derivatives, with one column per joint variable.
 
+    I is the composite inertia of the subtree, and B its velocity-product matrix. B1 (3, 3) and the
+    linear momentum P (3,) define B. B(I, v) is the velocity-product matrix (`coriolis`) of the
+    inertia I at the velocity v. A change of q changes the body velocities by dv = [dw; dvO]. It
+    changes I by dI, and B by dB:
+
         dI = S x* I - I S x,    dB = S x* B - B S x + B(I, dv)
 
-    I is the composite inertia, and B the velocity-product matrix of the subtree. B(I, v) is the
-    velocity-product matrix (`coriolis`) of the inertia I at the velocity v. A change of q changes
-    the velocity by dv = [dw; dvO] (Singh, Russell and Wensing 2022).
+    M is the matrix [dB dI]. N is B(I, S), the change of B due to a change of qd. Z is the matrix in
+    the angular part Z dw + dvO x l of B(I, dv)^T S, and l is the linear part of I S.
 
-    - M is [dB dI], the change of [B I] due to a change of q.
-    - N is B(I, S), the change of B due to a change of qd.
-    - Z is the matrix in B(I, dv)^T S = Z dw + dvO x l, where l is the linear part of I S.
+    X contains the columns [2 dw; da], and V the columns dvO for q. S must be constant.
 
-    B1 (3, 3) and the linear momentum P (3,) define B. X contains the columns [2 dw; da], and V the
-    columns dvO for q. S of the joint must be constant.
+    Source: Singh, Russell and Wensing 2022.
     """
     dv = np.vstack([0.5 * X[:3], V])
     Z = [0.5 * _angular_momentum_map(I, s).ravel() for s in S.T]
@@ -521,7 +537,10 @@ def _inertia_derivative(I: RigidInertia, B1: Array, P: Array, S: Array, dv: Arra
 
 
 def _momentum(I: RigidInertia, v: Array) -> Array:
-    """Return the linear momentum p (3,) = m vO - h x w of a body with the velocity v."""
+    """Return the linear momentum p (3,) = m vO - h x w of a body with the velocity v = [w; vO].
+
+    m is the mass, and h (3,) the first moment of mass.
+    """
     p: Array = I.m * v[3:] - cross(I.h, v[:3])
     return p
 
@@ -534,9 +553,8 @@ _TEXT = "algorithms/second_derivatives.h"
 def _inward_pass(step: Callable[..., Results], first: Pass, after: str) -> Pass:
     """Return the inward pass of an algorithm for second derivatives.
 
-    The pass calls the function `step` for each body. Its results are the results of the pass
-    `first`, followed by Z, M and N (`_second_derivative_terms`). `after` is the C statement after
-    the pass.
+    `step` is the function for one body. It returns the results of the pass `first`, followed by Z,
+    M and N (`_second_derivative_terms`). `after` is the C statement after the pass.
     """
     return Pass(step, (*first.results, "Z", "M", "N"), outward=False, after=after)
 
@@ -581,7 +599,8 @@ LEAST_DEEP = 100  # number of variables for which the workspace of these passes 
 def is_deep(model: Model) -> bool:
     """Return True if articulated-body passes apply H^-1 faster than the factors of H.
 
-    The criterion is that the mean number of variables on a path from the base is above `DEEP`.
+    The model must have at least `LEAST_DEEP` velocity variables. The mean number of variables on
+    the path from the base to a variable must be above `DEEP`.
     """
     depth: list[int] = []
     for before in _variables_before(model):
@@ -594,7 +613,8 @@ def structure_header(model: Model, own: int, in_plane: bool = False, deep: bool 
 
     Args:
         model: The model.
-        own: Largest joint nv of the model if a motion subspace S depends on q, else 0.
+        own: Largest number of velocity variables of a joint; 0 if all motion subspaces S are
+            constant.
         in_plane: True if vectors have the three elements of planar vectors.
         deep: True if articulated-body passes apply H^-1.
     """

@@ -1,8 +1,8 @@
 """Graphs of a block for model exchange: event indicators, state derivatives, outputs, tangents.
 
-Between two events, the active branch of a piecewise function does not change. The margin of the
-function is an event indicator. A sign change of the margin is an event, after which the other
-branch is active.
+The sign of the margin of a piecewise function selects its active branch. The margin is an event
+indicator: a sign change of the margin is an event, after which the other branch is active. Between
+two events, the active branch does not change.
 
 Tangents are directional derivatives. The generated C header `tangent.h` contains the exact tangents
 of the state derivatives and outputs, and optionally the second derivatives of the outputs.
@@ -47,8 +47,8 @@ class Events:
 
     Attributes:
         evaluator: Evaluator of the block functions.
-        flow: Graph of the state derivatives, outputs and margins; None to trace the functions of
-            `evaluator`.
+        flow: Graph from the memory vector to state derivatives, outputs and switching functions.
+            If None, the class traces these functions of `evaluator`.
     """
 
     evaluator: Evaluator
@@ -56,7 +56,7 @@ class Events:
 
     @cached_property
     def differentiable(self) -> "Events":
-        """Events that use the variant `Graph.differentiable` of the graph, for derivatives."""
+        """Variant of the events for the computation of derivatives (`Graph.differentiable`)."""
         flow = self._flow.differentiable
         return self if flow is self._flow else replace(self, flow=flow)
 
@@ -72,7 +72,10 @@ class Events:
 
     @property
     def staged(self) -> bool:
-        """True for a `StagedBlock`, because the branches of its C function cannot be held."""
+        """True if the block is a `StagedBlock`.
+
+        The branches in the C function of a `StagedBlock` cannot be held.
+        """
         return isinstance(self.evaluator.memory.block, StagedBlock)
 
     @cached_property
@@ -119,7 +122,10 @@ class Events:
 
     @cached_property
     def _sides(self) -> list[ca.SX]:
-        """Symbols of the sides, at least one per event indicator."""
+        """Symbols of the sides, one per piecewise function and per switching function.
+
+        Event indicators may be fewer; the graphs then use only the first `count` symbols.
+        """
         return [
             ca.SX.sym("side") for _ in range(len(self._choices) + self._flow.outputs["margins"][0])
         ]
@@ -284,7 +290,10 @@ def _choices_read_by(elements: ca.SX, choices: Sequence[Choice]) -> Iterator[Cho
 
 
 def _distinct_margins(margins: ca.SX, n: int) -> Iterator[ca.SX]:
-    """Yield the distinct margins that are not constant, without the first n margins."""
+    """Yield the margins after the first n margins, without constants and duplicates.
+
+    A margin that equals one of the first n margins is also a duplicate.
+    """
     flat = ca.cse(margins)
     known = {flat[k].element_hash() for k in range(n)}
     for k in range(n, flat.numel()):
@@ -366,18 +375,18 @@ class Tangents:
 
     @cached_property
     def first(self) -> Graph:
-        """Graph of the directional derivative J v of the state derivatives and computed outputs.
+        """Graph of the directional derivative J v of the state derivatives and outputs.
 
         J is the Jacobian with respect to the memory vector. The inputs are the memory vector, the
-        direction v, and the selected branches of the piecewise functions.
+        direction v, and one side per event indicator. Outputs that equal states are not included.
         """
         return self._graph("tangent", ("rates", "outputs"), 1)
 
     @cached_property
     def second(self) -> Graph:
-        """Graph of D2g(v, v), the second derivative of the computed outputs g along v.
+        """Graph of D2g(v, v), the second derivative of the outputs g along v.
 
-        The inputs are the inputs of `first`.
+        The inputs are the inputs of `first`. Outputs that equal states are not included.
         """
         return self._graph("curvature", ("outputs",), 2)
 
@@ -385,8 +394,9 @@ class Tangents:
         """Return the highest order of output time derivatives that an FMU provides.
 
         Args:
-            wanted: Requested order. If None, the order is 2 if the first derivatives have at most
-                `FEW_OPERATIONS` operations, else 1. It is 0 if no output changes between samples.
+            wanted: Requested order, or None for the default. The default is 0 if no output changes
+                between samples, 2 if the first derivatives have at most `FEW_OPERATIONS`
+                operations, and otherwise 1. It is at most 1 for a `StagedBlock`.
             has_input_rates: True if the inputs may have time derivatives.
 
         Raises:

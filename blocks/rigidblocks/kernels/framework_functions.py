@@ -1,7 +1,8 @@
 """Functions of robot models and blocks for CasADi, acados, JAX and PyTorch.
 
-For JAX and PyTorch, a compiled function computes the values. Another compiled function of the same
-kind computes the derivative in reverse mode, so derivatives of any order exist.
+For JAX and PyTorch, a compiled function computes the values. A second compiled function, its
+adjoint, computes the derivative in reverse mode. The adjoint has an adjoint itself, so derivatives
+of any order exist.
 """
 
 import re
@@ -73,8 +74,9 @@ def casadi_function(target: Tree | Block, function: str) -> ca.Function:
         CasADi function, whose inputs and outputs have these names.
 
     Raises:
-        ValueError: The function is unknown, the model has no loops, a joint moves no inertia, or
-            the block has no such function or needs C code.
+        ValueError: The function is unknown, or the block has no such function or runs C code. In
+            forward dynamics, a joint moves no inertia. "closed_loop_dynamics" is used for a model
+            without loops.
         TypeError: `target` is neither a model nor a block.
         TraceError: A function of the block branches on a traced value.
     """
@@ -581,13 +583,15 @@ def _torch_rows(torch: Any, rows: _Rows) -> Callable[[Any], Any]:
 def _name_arguments(
     graph: Graph, numpy: Any, evaluate: Callable[[Any], Any], axis: str
 ) -> Callable[..., Any]:
-    """Return a function of the inputs of a graph that calls `evaluate` with the flat vector.
+    """Return a function whose arguments are the inputs of a graph.
+
+    The function concatenates its arguments to a vector (..., n), and calls `evaluate`.
 
     Args:
         graph: Graph with one output.
         numpy: Module with the array functions: jax.numpy or torch.
-        evaluate: Function (..., n) -> (..., m).
-        axis: Name of the argument of `concatenate` for the axis.
+        evaluate: Function (..., n) -> (..., m) that evaluates the graph.
+        axis: Keyword of the axis argument of `concatenate`, such as "axis" or "dim".
     """
     shapes = dict(graph.inputs)
     (shape_out,) = graph.outputs.values()

@@ -1,7 +1,7 @@
 """C code of the constraints of loop joints and cables, and of the derivatives of the constraints.
 
-The trace of a constraint contains only the bodies at its ends. C loops along the paths to these
-bodies then compute the effect of the joints.
+The trace of a constraint contains only the bodies at its ends. C loops along the paths from the
+base to these bodies then compute the elements of K and the derivatives for each joint on the paths.
 
 An end is a body of a constraint, treated as a free body. Its state consists of the pose X0, the
 velocity v and the acceleration a, in base coordinates. An infinitesimal change displaces the end by
@@ -66,9 +66,10 @@ def loop_rows(model: Model, tree: Model, notation: Notation = SCALAR) -> LoopRow
 
         K qdd = k
 
-    The code also computes the position errors, and the derivatives of K qdd - k and of K^T lam. The
-    derivatives are with respect to q and qd, at given accelerations and multipliers lam. A
-    constraint that no joint can violate has no row.
+    K (nc, nv) is the constraint matrix, and k (nc,) the right-hand side. lam (nc,) are the
+    multipliers. The code computes K, k, the position errors, and the derivatives of K qdd - k and
+    of K^T lam. The derivatives are with respect to q and qd, at given qdd and lam. A constraint
+    that no joint can violate has no row.
 
     Args:
         model: Model with loops.
@@ -198,7 +199,7 @@ class _Expressions(NamedTuple):
         states: States of the ends that are not the base: pose, velocity and acceleration.
         change: Infinitesimal changes (18 n,) of the ends.
         lam: Multipliers (nc,).
-        still: k and the position errors at zero change.
+        still: List of k (nc,) and the position errors (nc,), both at zero change.
         K: Matrix (nc, 6 n) of the constraint K qdd = k at zero change.
         k: Right-hand side (nc,), which depends on `change`.
         force: Constraint forces K^T lam (6 n,) on the ends, which depend on `change`.
@@ -222,12 +223,12 @@ class _Expressions(NamedTuple):
         return ca.substitute(ca.jacobian(values, one), self.change, zero)
 
 
-class _Part(NamedTuple):
+class _EndTerms(NamedTuple):
     """Terms of a constraint K qdd = k at one end.
 
     Attributes:
         end: Index of the end.
-        rows: Matrix -K^T of this end.
+        rows: Transposed and negated columns -K^T of K that belong to this end.
         change: Transposed Jacobian of k with respect to the change of this end.
         force: Constraint force K^T lam on this end.
     """
@@ -241,12 +242,15 @@ class _Part(NamedTuple):
 def _graphs(
     free: SimpleNamespace, ends: list[_End], groups: list[_Group], nonzero: list[int]
 ) -> tuple[list[Graph], list[tuple[int, int]]]:
-    """Return the graphs `loop_rows` and `loop_changes`, and the pairs of ends in `loop_changes`.
+    """Return the graphs `loop_rows` and `loop_changes`, and pairs of ends.
 
     `loop_rows` computes -K, k and the position errors from the states of the ends. `loop_changes`
-    computes the derivatives of k, and the forces K^T lam on the ends with their pose derivatives.
-    Each pair (end of the force, end of the pose) has a nonzero derivative. `free` is the model of
-    the ends (`_model_of_ends`), and `nonzero` contains the indices of the nonzero rows of K.
+    computes the derivatives of k, the forces K^T lam on the ends, and the derivatives of these
+    forces with respect to the poses of the ends. It computes the nonzero derivatives only. The
+    pairs (end of the force, end of the pose) list these derivatives in order.
+
+    `free` is the model of the ends (`_model_of_ends`), and `nonzero` contains the indices of the
+    nonzero rows of K.
     """
     expressions = _expressions(free, ends, nonzero)
     moving = [end.body >= 0 for end in ends]
@@ -312,15 +316,15 @@ def _end_forces(expressions: _Expressions, group: _Group, rows: range) -> list[c
 
 def _terms_at_ends(
     expressions: _Expressions, group: _Group, rows: range, forces: list[ca.SX]
-) -> list[_Part]:
-    """Return the terms of a constraint (`_Part`) at each of its ends.
+) -> list[_EndTerms]:
+    """Return the terms of a constraint (`_EndTerms`) at each of its ends.
 
     `forces` are the constraint forces on the ends; other arguments as in `_columns_of_ends`.
     """
     k = expressions.k[rows.start : rows.stop]
     changes = _append_balancing_part([expressions.derivative_by(k, e, CHANGES) for e in group[:-1]])
     return [
-        _Part(e, -K.T, change.T, force)
+        _EndTerms(e, -K.T, change.T, force)
         for e, K, change, force in zip(
             group, _columns_of_ends(expressions, group, rows), changes, forces, strict=True
         )
@@ -356,9 +360,9 @@ def _end_cross_derivative(
     """Return the negative derivatives (6, 6) of the end forces with respect to the end poses.
 
     The keys are the pairs (end of the force, end of the pose). P contains the derivatives for two
-    different ends (`_pose_derivatives`). The other derivatives follow from P, because a common
-    displacement xi of all ends changes each force f by xi x* f. The rotation of a force with its
-    own end is not included.
+    different ends, except for the force on the last end (`_pose_derivatives`). The function
+    computes the other derivatives from P: a common displacement xi of all ends changes each force f
+    by xi x* f. If the force and the pose belong to the same end, the derivative omits this term.
     """
     last, first = group[-1], list(group[:-1])
     own = {b: -sum((P[b, c] for c in group if c != b), ca.SX(6, 6)) for b in first}
@@ -379,7 +383,7 @@ def _force_cross_matrix(f: ca.SX) -> ca.SX:
 
 
 def _constraints(free: SimpleNamespace, states: list[Array], changes: Array) -> LoopConstraints:
-    """Return the loop constraints K, k and delta as functions of the states of all ends.
+    """Return the constraint matrix K, right-hand side k and position errors delta of all loops.
 
     The ends are free bodies of the model `free`. Each row of `states` (24,) contains the pose,
     velocity and acceleration of an end, and each row of `changes` (18,) its infinitesimal change. K

@@ -57,7 +57,7 @@ class StepTemplates(NamedTuple):
 
     Attributes:
         real: C type of a value.
-        large: Name of the macro that is true if the memory vector is large.
+        large: Name of the C macro that is 1 if the arrays of a step are too large for the stack.
         begin: C code that initializes the memory vector of inner block k from constants.
         step: C code of a step of inner block k by dt [s], which ends at the time in[0].
     """
@@ -216,9 +216,9 @@ def model_header(
     block = memory.block
     inner = block.inner_blocks(memory) if isinstance(block, Composite) else ()
     written = isinstance(block, WrittenBlock)
-    starting = block.starting_order(memory) if isinstance(block, Composite) else ()
+    start_order = block.starting_order(memory) if isinstance(block, Composite) else ()
     own = {"update"} if written or inner else set()
-    own |= {"initial"} if written or starting else set()
+    own |= {"initial"} if written or start_order else set()
     names = [name for name in FUNCTIONS if name not in own]
     margins = evaluator.switching_count if chooses_steps(method, block) else 0
     loops = None if in_lanes else evaluator.loops
@@ -257,7 +257,7 @@ def model_header(
             _array("RB_START", start),
             *_tableau(memory, method),
             functions,
-            *_inner_text(inner, block, starting),
+            *_inner_text(inner, block, start_order),
             *_written_text(memory),
             *_staged_text(evaluator, names),
             *(loops.text() if loops else ()),
@@ -286,12 +286,12 @@ def _workspace(evaluator: TracedEvaluator, method: Method, loops: PlantLoops | N
 
 
 def _inner_text(
-    inner: Sequence[InnerBlock], block: Block, starting: Sequence[int]
+    inner: Sequence[InnerBlock], block: Block, start_order: Sequence[int]
 ) -> Iterator[str]:
     """Yield the C code of the inner blocks: their functions, initialization and step.
 
-    `starting` lists the indices of the inner blocks in the order of initialization. If the list is
-    empty, the code has no initialization.
+    `start_order` lists the indices of the inner blocks in the order of initialization. If the list
+    is empty, the code has no initialization.
     """
     for number, one in enumerate(inner):
         text = model_header(TracedEvaluator(one.memory), one.method, one.h)
@@ -301,8 +301,8 @@ def _inner_text(
         assert isinstance(block, Composite)
         assert block.sample_time is not None
         yield constants_text(inner)
-        if starting:
-            yield start_text(inner, starting)
+        if start_order:
+            yield start_text(inner, start_order)
         yield sample_text(inner, block.sample_time, block.simultaneous)
 
 
@@ -444,8 +444,9 @@ def _tableau(memory: Memory, method: Method) -> Iterable[str]:
 
 
 def _explicit_tableau(memory: Memory, method: Integrator) -> Iterable[str]:
-    """Yield the C constants of the two tableaux of an explicit method: positions and other states.
+    """Yield the C constants of an explicit method, which has two Butcher tableaux.
 
+    RB_A_POSITION is the tableau for positions, and RB_A for all other continuous states.
     RB_POSITION is 1 for each continuous state that is a position, and 0 for other states.
     """
     a_position, b_position = method.position_tableau
@@ -476,9 +477,10 @@ def _collocation_tableau(method: Integrator, nodes: Collocation) -> Iterable[str
 
 
 def _method_costs(n: int) -> Iterable[str]:
-    """Yield the C constants of the computing costs that select one of two implicit methods.
+    """Yield the C constants of the computing costs of the two implicit methods.
 
-    `n` is the number of continuous states.
+    The kernel selects the method with the lower cost per simulated time. `n` is the number of
+    continuous states.
     """
     costs = MethodCosts.estimate(n)
     numbers = {

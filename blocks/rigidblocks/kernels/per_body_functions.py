@@ -75,9 +75,9 @@ class Algorithm:
         shared: Names of the values of a body that its parent or its children use.
         passes: Passes over the bodies.
         output: Name of the output.
-        columns: Number of rows of each result with one column per velocity variable, by name.
-        matrices: Names of the results (nv, nv) that the C files compute from the columns.
-        tensors: Names of the results (nv, nv, nv) that the C files compute from the columns.
+        columns: Results with one column per velocity variable: number of rows, by result name.
+        matrices: Names of the results (nv, nv) that the C files in `texts` compute from `columns`.
+        tensors: Names of the results (nv, nv, nv) that these C files compute from `columns`.
         texts: C files that compute the matrices and tensors.
         scratch: Number of additional matrices (nv, nv) in the workspace.
         in_plane: True if all bodies move parallel to z = 0; constant elements are then not stored.
@@ -324,8 +324,9 @@ class BodyType:
     def _cell(self, element: Any, stored: dict[int, tuple[Traced, ca.SX]]) -> Any:
         """Return the symbol of the memory cell that stores an element between the passes.
 
-        A constant or a body parameter needs no memory cell and is returned itself. The function
-        adds each new cell to `stored`, by the hash of the element.
+        A constant or a body parameter needs no memory cell; the function returns it unchanged.
+        `stored` maps hashes of elements to pairs (symbol, element). The function adds each new cell
+        to `stored`.
         """
         if not isinstance(element, Traced) or self.names.get(
             element.sx.element_hash(), "w"

@@ -113,7 +113,10 @@ def _is_nonzero(element: Any) -> bool:
 
 
 def structure(block: Block) -> Block | None:
-    """Return the variant of a plant for dependency analysis, or None for blocks without loops."""
+    """Return the variant of a plant for dependency analysis (`_Structure`).
+
+    The result is None for blocks whose dynamics do not use C loops over the bodies.
+    """
     return _variant(block, _Structure) if isinstance(block, RobotPlant) and _fits(block) else None
 
 

@@ -93,7 +93,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 class TracedEvaluator(Evaluator):
     """Evaluator that runs the graphs of block functions, with numbers or with traced values.
 
-    The results are equal up to rounding, and the graphs are faster than the functions.
+    The graphs are faster than the NumPy functions. Both return equal results, except for rounding.
     """
 
     memory: Memory
@@ -372,17 +372,17 @@ _feedthroughs: dict[str, str] = {}  # dependencies of the blocks of this process
 
 
 def _cached_feedthrough(
-    kind: str, evaluator: Evaluator, read_off: Callable[[Evaluator], set[Any]]
+    kind: str, evaluator: Evaluator, compute: Callable[[Evaluator], set[Any]]
 ) -> list[Any]:
-    """Return the cached dependencies of a block; without a cache entry, compute the dependencies.
+    """Return the dependencies of a block from the cache, or compute and store them.
 
-    `kind` names the type of the dependencies in the cache key. The function `read_off` computes the
-    dependencies.
+    `kind` is the type of the dependencies for the cache key, such as "start feedthrough". The
+    function `compute` computes the dependencies.
     """
     key = fingerprint(kind, evaluator.memory)
     text = (_feedthroughs.get(key) or known_text(key)) if key else None
     if text is None:
-        text = json.dumps(sorted(read_off(evaluator)))
+        text = json.dumps(sorted(compute(evaluator)))
         if key:
             keep_text(key, text)
     if key:

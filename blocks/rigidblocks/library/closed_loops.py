@@ -1,8 +1,8 @@
 """Plants of robots with kinematic loops, and blocks that close cut loops.
 
 `ClosedLoopPlant` solves the loop constraints inside the step. In a `CutLoopPlant`, the loops are
-cut, and a `LoopClosure` block closes them by constraint forces. `CompliantLoopClosure` closes the
-loops of a spanning tree by springs and dampers.
+cut, and a `LoopClosure` block closes them by constraint forces. A `CompliantLoopClosure` block
+closes the loops by springs and dampers; the plant is then a `RobotPlant` of the spanning tree.
 """
 
 import warnings
@@ -81,10 +81,11 @@ class ClosedLoopPlant(JointPlant):
 
         H(q) qdd + C(q, qd, f_ext) = tau + K^T lam        K qdd = k        (RBDA Eq 8.6)
 
-    H is the joint-space inertia matrix, C is the bias force, K is the constraint matrix, and lam
-    are the constraint forces. The loop joints of the model define the loops. `closed_loop_dynamics`
-    detects and omits dependent constraints, including constraints that are dependent only in
-    singular configurations. The log of the run reports approaches to singular configurations.
+    H is the joint-space inertia matrix, C is the bias force, K is the constraint matrix, k is the
+    right-hand side of the constraints, and lam are the constraint forces. The loop joints of the
+    model define the loops. `closed_loop_dynamics` detects and omits dependent constraints,
+    including constraints that are dependent only in singular configurations. The log of the run
+    reports approaches to singular configurations.
 
     `stabilization` selects the method that keeps the loops closed:
 
@@ -283,9 +284,10 @@ class ClosedLoopPlant(JointPlant):
         return {"q": q} if self.model.nq > self.model.nv else {}
 
     def _project_to_loops(self, t: Any, x: Record, p: Record) -> tuple[Array, Array]:
-        """Return q (nq,) and qd (nv,) with corrected loop errors.
+        """Return q (nq,) and qd (nv,) after the correction of the loop errors.
 
-        `stabilization` selects the method of correction.
+        Depending on `stabilization`, the method projects the state onto the constraints, computes
+        the dependent coordinates, or only normalizes quaternions.
         """
         model, tree = self._models(t, p)
         q = unit_quaternions(model, x.q) if model.nq > model.nv else x.q
@@ -386,9 +388,9 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _tunable_model(self) -> Model:
-        """Model of the robot with aligned loop joints, for tunable inertias.
+        """Model with the axes of the loop joints along z if possible, for tunable inertias.
 
-        The body frames do not change.
+        The body frames, and therefore the meaning of the inertias, do not change.
         """
         return align_loop_joints(self.model)  # type: ignore[arg-type]  # or planar, refused before
 
@@ -398,7 +400,7 @@ class ClosedLoopPlant(JointPlant):
 
     @cached_property
     def _equivalent(self) -> Tree:
-        """Tree with the same equation of motion, which needs the fewest operations."""
+        """Tree with the same equation of motion and the fewest possible parameters."""
         return (
             equivalent(self._aligned_model)
             if isinstance(self._aligned_model, Model)
@@ -607,7 +609,7 @@ class CompliantLoopClosure(Block):
         return (
             Port("f_ext", wrenches.shape, wrenches.unit, wrenches.doc),
             Port("lam", (self.model.nc,), forces, "forces of the springs in the loops"),
-            Port("delta", (self.model.nc,), _length_units(self.model), "loop errors"),
+            Port("delta", (self.model.nc,), _error_units(self.model), "loop errors"),
         )
 
     @cached_property
@@ -728,7 +730,7 @@ def _split_largest(columns: list[Array], n: int) -> tuple[Array, list[Array]]:
 
 def _closure_ports(model: Tree) -> tuple[Port, ...]:
     """Return the ports A, b, delta and rate that connect a `CutLoopPlant` to a `LoopClosure`."""
-    nc, lengths = model.nc, _length_units(model)
+    nc, lengths = model.nc, _error_units(model)
     return (
         Port("A", (nc, nc), "1", "K H^-1 K^T, the inverse inertia of the loops, SI units"),
         Port(
@@ -742,7 +744,7 @@ def _closure_ports(model: Tree) -> tuple[Port, ...]:
     )
 
 
-def _length_units(model: Tree) -> tuple[str, ...]:
+def _error_units(model: Tree) -> tuple[str, ...]:
     """Return the unit of each loop position error: rad for a rotation, m for a translation."""
     return tuple("m" if unit == "N" else "rad" for unit in constraint_units(model))
 
