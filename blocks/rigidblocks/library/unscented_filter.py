@@ -18,20 +18,21 @@ _ZERO_PIVOT = 1e-14  # relative rounding error of the pivots of a singular covar
 class UnscentedKalmanFilter(KalmanFilter):
     """Unscented Kalman filter for any plant, which needs no Jacobians of the plant motion.
 
+        P = L L^T
+        w = 1 / (2 alpha^2 (n + kappa))
         X_0 = x
         X_i = x +- alpha sqrt(n + kappa) L_i
-        P = L L^T
-        x <- x + m
         m = w sum(Y_i - Y_0)
+        x <- Y_0 + m
         P <- w sum((Y_i - Y_0) (Y_i - Y_0)^T) + (beta - alpha^2) m m^T + Q T
-        w = 1 / (2 alpha^2 (n + kappa))
 
-    x (n,) and P (n, n) are the estimate and its covariance. L_i is column i of L, and Q T the
-    covariance of the process noise per sample. The filter moves 2 n + 1 sigma points X_i through
-    the plant to Y_i. A second set of sigma points predicts the measured outputs and the covariance
-    of these outputs. The results of the filter are exact to the second order in the deviations; the
-    results of `ExtendedKalmanFilter` are exact to the first order. The filter computes the motion
-    of the plant 2 n + 1 times per sample, with one RK4 step of each sigma point.
+    x (n,) and P (n, n) are the estimate and its covariance. L_i is column i of L. Q T is the
+    covariance of the process noise per sample. The plant maps the 2 n + 1 sigma points X_i at one
+    sample to the states Y_i at the next sample. m (n,) is the mean of the Y_i relative to Y_0. A
+    second set of sigma points predicts the measured outputs and the covariance of these outputs.
+    The results of the filter are exact to the second order in the deviations; the results of
+    `ExtendedKalmanFilter` are exact to the first order. The filter computes the motion of the plant
+    2 n + 1 times per sample, with one RK4 step of each sigma point.
 
     Projected plants, such as plants with quaternions or closed loops, keep their constraints. The
     filter projects each sigma point and each estimate, and multiplies the covariance P by the
@@ -134,9 +135,10 @@ class UnscentedKalmanFilter(KalmanFilter):
     def _sigma_points(
         self, t: Any, estimate: Array, P: Array, inputs: Array, fixed_parameters: Array
     ) -> Array:
-        """Return the sigma points (2 n + 1, n), projected onto the plant constraints.
+        """Return the sigma points (2 n + 1, n) of an estimate (n,) with the covariance P (n, n).
 
-        P (n, n) is the covariance of the estimate.
+        The points are projected onto the plant constraints at the time t [s]. `inputs` are the
+        plant inputs. `fixed_parameters` are the plant parameters that the filter does not estimate.
         """
         points = sigma_points(estimate, P, self._weight)
         if not self._model.has_projection:
@@ -179,13 +181,13 @@ def sigma_points(x: Array, P: Array, weight: float) -> Array:
 
 
 def unscented_moments(Y: Array, weight: float, centre: float) -> tuple[Array, Array]:
-    """Return the mean (m,) and covariance (m, m) of transformed sigma points Y (2 n + 1, m).
+    """Return the mean (k,) and covariance P (k, k) of transformed sigma points Y (2 n + 1, k).
 
-        m = w sum(Y_i - Y_0)
+        mean = Y_0 + m,  m = w sum(Y_i - Y_0)
         P = w sum((Y_i - Y_0) (Y_i - Y_0)^T) + c m m^T
 
-    The differences avoid the cancellation of the usual sums, whose weights are large for small
-    alpha. `weight` is w, and `centre` is the factor c = beta - alpha^2.
+    `weight` is w, and `centre` is the factor c = beta - alpha^2. The differences avoid the
+    cancellation of the usual sums, whose weights are large for small alpha.
     """
     E = Y[1:] - Y[0]
     mean = weight * E.sum(axis=0)
