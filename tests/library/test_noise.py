@@ -8,14 +8,14 @@ import scipy.stats
 from rigidblocks.block.memory_layout import Memory
 from rigidblocks.kernels.compiled_stepper import compiled_stepper, numpy_stepper
 from rigidblocks.library import Noise
-from rigidblocks.library.sensors import noise_word, normal_quantile
+from rigidblocks.library.sensors import normal_quantile, uniform_noise
 
 N = 100_000
 K = np.arange(float(N))
 
 
 def test_bits_of_the_noise_generator_are_uniform_and_uncorrelated():
-    words = noise_word(0, K, 0)
+    words = uniform_noise(0, K, 0)
     assert words.min() > 0
     assert words.max() < 1
     assert scipy.stats.kstest(words, "uniform").pvalue > 1e-3
@@ -27,7 +27,7 @@ def test_bits_of_the_noise_generator_are_uniform_and_uncorrelated():
 
 
 def test_successive_pairs_of_noise_values_are_uniform_in_the_unit_square():
-    words = noise_word(3, K, 0)
+    words = uniform_noise(3, K, 0)
     pairs, _, _ = np.histogram2d(words[::2], words[1::2], bins=16)
     assert scipy.stats.chisquare(pairs.ravel()).pvalue > 1e-3
 
@@ -37,7 +37,7 @@ def test_successive_pairs_of_noise_values_are_uniform_in_the_unit_square():
     [((0, 0), (1, 0)), ((0, 0), (0, 1)), ((5, 1), (5, 2)), ((0, 0), (2**26, 0)), ((1, 0), (0, 1))],
 )
 def test_noise_of_different_seeds_and_elements_is_independent(first, second):
-    a, b = (noise_word(seed, K, stream) for seed, stream in (first, second))
+    a, b = (uniform_noise(seed, K, stream) for seed, stream in (first, second))
     assert not np.any(a == b)
     assert abs(np.corrcoef(a, b)[0, 1]) < 5 / N**0.5
     for lag in (1, 2, 5):
@@ -46,17 +46,17 @@ def test_noise_of_different_seeds_and_elements_is_independent(first, second):
 
 def test_each_bit_of_the_noise_counter_changes_half_of_the_noise_bits():
     counters = np.floor(np.random.default_rng(1).uniform(0, 2**40, 2000))
-    plain = np.floor(noise_word(9, counters, 0) * 2**52).astype(np.int64)
+    plain = np.floor(uniform_noise(9, counters, 0) * 2**52).astype(np.int64)
     for bit in (0, 5, 13, 26, 39):
         flipped = counters + np.where((counters // 2**bit) % 2 == 0, 2.0**bit, -(2.0**bit))
-        other = np.floor(noise_word(9, flipped, 0) * 2**52).astype(np.int64)
+        other = np.floor(uniform_noise(9, flipped, 0) * 2**52).astype(np.int64)
         changed = np.bitwise_count(plain ^ other)
         assert abs(changed.mean() - 26) < 5 * 13**0.5 / 2000**0.5
 
 
 def test_outputs_of_the_noise_generator_do_not_repeat_in_100000_samples():
     for seed, begin in ((0, 0.0), (123_456_789_012, 2.0**44)):
-        assert len(np.unique(noise_word(seed, begin + K, 0))) == N
+        assert len(np.unique(uniform_noise(seed, begin + K, 0))) == N
 
 
 def test_normal_quantile_function_matches_the_values_of_scipy():
@@ -66,7 +66,7 @@ def test_normal_quantile_function_matches_the_values_of_scipy():
 
 @pytest.mark.parametrize("distribution", ["normal", "uniform"])
 def test_noise_has_mean_zero_and_standard_deviation_one(distribution):
-    words = noise_word(11, K, 4)
+    words = uniform_noise(11, K, 4)
     y = normal_quantile(words) if distribution == "normal" else (words - 0.5) * 12**0.5
     assert abs(y.mean()) < 5 / N**0.5
     assert y.std() == pytest.approx(1.0, abs=0.015)

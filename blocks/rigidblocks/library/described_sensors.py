@@ -21,7 +21,7 @@ from rigidblocks.dynamics.kinematics import (
 )
 from rigidblocks.library.plant_ports import Elements
 from rigidblocks.library.plants import Plant
-from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
+from rigidblocks.library.sensors import check_seed, normal_quantile, uniform_noise
 from rigidblocks.robot.ray_casting import NO_HIT, RayFan, cast_rays, group_by_body
 from rigidblocks.robot.robot_description import Place, Sensor
 from rigidblocks.robot.tree import Tree
@@ -103,7 +103,7 @@ class SensedPlant(Plant):
     The output of a continuous sensor is a function of the states and inputs. A sampled sensor holds
     its output between its samples and has the errors that its `Sampling` defines. If the file
     defines noise, the sensor has the parameters `<name>_deviation` and `<name>_bias`. The random
-    values depend only on the seed, the sensor and the sample index (`noise_word`). They are
+    values depend only on the seed, the sensor and the sample index (`uniform_noise`). They are
     therefore equal in all forms of execution (NumPy, traced and compiled).
 
     A force sensor measures the force from the inboard body on the outboard bodies. The sum of this
@@ -311,7 +311,7 @@ class SensedPlant(Plant):
 
     @cached_property
     def _streams(self) -> tuple[int, ...]:
-        """Index of the first random stream of each sensor (`noise_word`).
+        """Index of the first random stream of each sensor (`uniform_noise`).
 
         Each element of the sensor output has its own stream. The last entry is the total number of
         streams.
@@ -332,7 +332,7 @@ class SensedPlant(Plant):
         `tick` is the sample index. `stream_offset` is added to the indices of the random streams.
         """
         port, stream = self._ports[k], stream_offset + self._streams[k]
-        words = [noise_word(self.seed, tick, stream + i) for i in range(port.size)]
+        words = [uniform_noise(self.seed, tick, stream + i) for i in range(port.size)]
         values = np.array([normal_quantile(word) for word in words]).reshape(port.shape)
         return values if port.shape else values[()]
 

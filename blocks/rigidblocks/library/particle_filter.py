@@ -12,7 +12,7 @@ import numpy as np
 from rigidblocks.block.block import Block, Port, Record, Values
 from rigidblocks.block.external_functions import WrittenBlock, WrittenStructure
 from rigidblocks.library.estimators import KalmanFilter, deviations, number_of
-from rigidblocks.library.sensors import check_seed, noise_word, normal_quantile
+from rigidblocks.library.sensors import check_seed, normal_quantile, uniform_noise
 from rigidblocks.spatial.spatial import Array
 
 _MOST_ON_STACK = 2**15  # largest workspace on the stack [bytes]
@@ -364,7 +364,7 @@ static inline void {function}(const double *state, {given}, double *out)
 
     def _point(self, arguments: _Arguments) -> Array:
         """Return the random number in (0, 1) for systematic resampling."""
-        return np.array([noise_word(self.seed, arguments.draw, _POINT_STREAM)])
+        return np.array([uniform_noise(self.seed, arguments.draw, _POINT_STREAM)])
 
     def _normal(self, draw: Any, stream: int, sigma: Any) -> Any:
         """Return a normal random number with mean zero and the standard deviation `sigma`.
@@ -396,7 +396,7 @@ static inline void {function}(const double *state, {given}, double *out)
         from rigidblocks.tracing.trace import trace
 
         def normal(draw: Any) -> dict[str, Array]:
-            return {"n": self._quantile.call(np.array([noise_word(self.seed, draw, stream)]))}
+            return {"n": self._quantile.call(np.array([uniform_noise(self.seed, draw, stream)]))}
 
         return trace("normal", normal, {"draw": ()})
 

@@ -51,7 +51,8 @@ class Noise(Block):
 
     The block holds the values between the samples. `distribution` is "normal" or "uniform". The
     values have the mean `mean` and the standard deviation `deviation`. They depend only on `seed`,
-    the sample index and the element index (`noise_word`). `seed` is an integer from 0 to 2^52 - 1.
+    the sample index and the element index (`uniform_noise`). `seed` is an integer from 0 up to
+    2^52 - 1.
 
     All operations are exact or have a fixed order, and no operation calls the C mathematical
     library. The values are therefore bit-identical in all forms of execution and on all machines.
@@ -85,7 +86,7 @@ class Noise(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for the random values y, and the index of the next sample."""
+        """Ports of the sampled states: the random values y, and the index k of the next sample."""
         return (*self.outputs, Port("k", (), "1", "index of the next sample", 0.0))
 
     @cached_property
@@ -99,7 +100,7 @@ class Noise(Block):
 
     def update(self, x: Record, p: Record) -> Values:
         shape = shape_tuple(self.shape)
-        words = [noise_word(self.seed, x.k, k) for k in range(int(np.prod(shape)))]
+        words = [uniform_noise(self.seed, x.k, k) for k in range(int(np.prod(shape)))]
         spread = normal_quantile if self.distribution == "normal" else _uniform
         values = np.array([spread(word) for word in words]).reshape(shape)
         return {"y": p.mean + p.deviation * (values if shape else values[()]), "k": x.k + 1.0}
@@ -111,17 +112,17 @@ def check_seed(seed: Any) -> None:
         raise ValueError(f"the noise seed must be an integer from 0 to 2^52 - 1, not {seed!r}")
 
 
-def noise_word(seed: int, k: Any, stream: int) -> Any:
+def uniform_noise(seed: int, k: Any, stream: int) -> Any:
     """Return a uniformly distributed pseudorandom number in (0, 1).
 
-    The generator is a Feistel network with twelve rounds on two words L and R of 26 bits. In each
-    round, mid returns the middle bits of the square. M is a constant. The key depends on the seed,
-    the stream and the round:
+    The generator is a Feistel network with twelve rounds. It splits k into two words L and R of 26
+    bits. Each round computes, modulo 2^26,
 
-        (L, R) <- (R, L + mid((M R + key)^2))
+        (L, R) <- (R, L + mid(M R + key))
 
-    The result is (2^26 L + R + 1/2) / 2^52. All operations are exact in double precision. Different
-    sample indices give different results.
+    The function mid returns the middle bits of the square of its argument. M is a constant. The key
+    depends on the seed, the stream and the round. The result is (2^26 L + R + 1/2) / 2^52. All
+    operations are exact in double precision. Different sample indices give different results.
 
     Args:
         seed: Integer from 0 to 2^52 - 1.
@@ -133,14 +134,14 @@ def noise_word(seed: int, k: Any, stream: int) -> Any:
     keys = (float(seed % 2**26), float(seed // 2**26), float(stream % 2**26))
     for index in range(_ROUNDS):
         key = (keys[index % 3] + (index + 1) * _KEY_STEP) % _WORD
-        mixed = _word(right * _MULTIPLIER + key)
-        middle = _word(np.floor(mixed * mixed * 2.0**-13))
-        left, right = right, _word(left + middle)
+        mixed = _low_bits(right * _MULTIPLIER + key)
+        middle = _low_bits(np.floor(mixed * mixed * 2.0**-13))
+        left, right = right, _low_bits(left + middle)
     return (left * _WORD + right + 0.5) * 2.0**-52
 
 
-def _word(value: Any) -> Any:
-    """Return a nonnegative integer modulo 2^26; the integer is a float or a traced value."""
+def _low_bits(value: Any) -> Any:
+    """Return the lowest 26 bits of a nonnegative integer, given as a float or a traced scalar."""
     return value - np.floor(value * (1.0 / _WORD)) * _WORD
 
 
@@ -278,13 +279,13 @@ class Encoder(Block):
 
 @dataclass(frozen=True, eq=False)
 class IMU(Block):
-    """Inertial measurement unit (gyroscope and accelerometer) at the origin of a robot's frame.
+    """Inertial measurement unit (gyroscope and accelerometer) at the origin of the frame `frame`.
 
-        gyro = w,  accelerometer = a' - a_g        both in the frame's coordinates
+        gyro = w,  accelerometer = a' - a_g        both in frame coordinates
 
     w is the angular velocity of the frame, and a_g is gravity. a' is the classical acceleration of
-    the frame origin, which is the time derivative dv/dt of its velocity. With the linear component
-    a of the spatial acceleration, a' = a + w x v (RBDA Eq 2.50). At rest, the accelerometer
+    the frame origin, the time derivative of its velocity v. The linear component a of the spatial
+    acceleration of the frame gives a' = a + w x v (RBDA Eq 2.50). At rest, the accelerometer
     measures an upward acceleration with the magnitude of gravity.
     """
 
@@ -379,7 +380,7 @@ class Fault(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for y, the sample index and the delayed samples."""
+        """Ports of the sampled states: y, the index of the next sample, and the delayed samples."""
         number = Port("k", (), "1", "index of the next sample", 0.0)
         buffer = sample_buffer(self.delay, self._shape, self.unit, self.y0, "way")
         return (*self.outputs, number, *buffer)
@@ -404,25 +405,25 @@ class Fault(Block):
     def update(self, x: Record, u: Record, p: Record) -> Values:
         arrived = x.way[0] if self.delay else u.u
         size = int(np.prod(self._shape))
-        noise = self._array([normal_quantile(self._word(x.k, e)) for e in range(size)])
-        spikes = self._array([self._sign(self._word(x.k, _SPIKES + e), p) for e in range(size)])
+        noise = self._array([normal_quantile(self._noise(x.k, e)) for e in range(size)])
+        spikes = self._array([self._sign(self._noise(x.k, _SPIKES + e), p) for e in range(size)])
         value = arrived + p.bias + p.deviation * noise + p.spike * spikes
-        lost = self._word(x.k, _LOSSES) < p.dropout
+        lost = self._noise(x.k, _LOSSES) < p.dropout
         kept = select(lost, 1.0, select(p.stuck > 0.0, 1.0, 0.0)) > 0.5
         y = select(kept, x.y, value)
         under_way = {"way": shift_buffer(x.way, u.u)} if self.delay else {}
         return {"y": y, "k": x.k + 1.0, **under_way}
 
-    def _word(self, k: Any, stream: int) -> Any:
-        return noise_word(self.seed, k, stream)
+    def _noise(self, k: Any, stream: int) -> Any:
+        return uniform_noise(self.seed, k, stream)
 
-    def _sign(self, word: Any, p: Record) -> Any:
+    def _sign(self, noise: Any, p: Record) -> Any:
         """Return the sign of a spike, +1 or -1, or 0 for no spike.
 
-        `word` is a random number in (0, 1), and p contains the probability `spike_rate`.
+        `noise` is a uniform random number in (0, 1). p contains the probability `spike_rate`.
         """
         half = 0.5 * p.spike_rate
-        return select(word < half, -1.0, select(word < p.spike_rate, 1.0, 0.0))
+        return select(noise < half, -1.0, select(noise < p.spike_rate, 1.0, 0.0))
 
     def _array(self, values: list[Any]) -> Any:
         array = np.array(values).reshape(self._shape)

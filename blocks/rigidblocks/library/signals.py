@@ -57,7 +57,7 @@ class Gain(Block):
     and `unit` is the unit of y.
 
     Raises:
-        ValueError: `matrix` is True, and `k` is not a matrix or `shape` is given.
+        ValueError: `shape` is given for a matrix gain, or a matrix gain `k` is not a matrix.
     """
 
     k: Any
@@ -180,8 +180,8 @@ class Product(Block):
 class ConcatenatedSignals(Block):
     """Base class of blocks that concatenate signals to a vector, or split a vector into signals.
 
-    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar. Subclasses have the
-    fields `sizes` and `unit`.
+    Subclasses have the fields `sizes` and `unit`. `sizes` contains the length of each signal; the
+    length () denotes a scalar.
     """
 
     sizes: tuple[Shape, ...]
@@ -202,7 +202,7 @@ class ConcatenatedSignals(Block):
 class Mux(ConcatenatedSignals):
     """Concatenation of signals u1, u2, ... to a vector y = (u1, u2, ...).
 
-    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar.
+    `sizes` contains the length of each signal; the length () denotes a scalar.
     """
 
     sizes: tuple[Shape, ...]
@@ -226,7 +226,7 @@ class Mux(ConcatenatedSignals):
 class Demux(ConcatenatedSignals):
     """Decomposition of a vector u into signals y1, y2, ..., so that (y1, y2, ...) = u.
 
-    The k-th signal has `sizes`[k - 1] elements. The size () denotes a scalar.
+    `sizes` contains the length of each signal; the length () denotes a scalar.
     """
 
     sizes: tuple[Shape, ...]
@@ -297,7 +297,7 @@ def signal_shape(subject: str, shape: Shape | None, **values: Any) -> tuple[int,
     """Return the shape of a signal from its declared shape or from its parameter values.
 
     Args:
-        subject: Name of the block for error messages.
+        subject: Subject of the error messages, such as "a gain".
         shape: Declared shape, or None to use the shape of the first array in `values`.
         **values: Parameter values by name; a scalar applies to all elements.
 
@@ -338,18 +338,18 @@ def _sizes(subject: str, sizes: Any) -> tuple[tuple[int, ...], ...]:
 
 
 def _signal_ports(
-    letter: str, sizes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
+    letter: str, shapes: tuple[tuple[int, ...], ...], unit: Unit, doc: str
 ) -> tuple[Port, ...]:
-    """Return ports for the signals in a vector, named `letter`1, `letter`2, ...
+    """Return a port for each signal that is part of a vector.
 
     Args:
-        letter: First letter of the names.
-        sizes: Shape of each signal.
+        letter: First letter of the port names; the signal number follows, as in u1.
+        shapes: Shape of each signal.
         unit: Unit of all elements, or one unit for each element of the vector.
-        doc: Description with a placeholder for the first and last index in the vector.
+        doc: Description of a port. Its placeholder {} becomes the index range, such as "1 to 3".
     """
     ports, begin = [], 0
-    for k, shape in enumerate(sizes, 1):
+    for k, shape in enumerate(shapes, 1):
         end = begin + prod(shape)
         own = unit if isinstance(unit, str) else unit[begin:end]
         text = doc.format(f"{begin + 1} to {end}")
@@ -407,7 +407,10 @@ MOST_SAMPLES = 5000  # maximum buffer length; a shift compiles to one statement 
 def check_delay(subject: str, samples: Any, least: int) -> None:
     """Check the number of samples of a delay.
 
-    The error message uses `subject` as the name of the delay.
+    Args:
+        subject: Subject of the error messages, such as "a delay".
+        samples: Number of samples.
+        least: Smallest allowed number.
 
     Raises:
         ValueError: The number of samples is not an integer from `least` to `MOST_SAMPLES`.
@@ -437,8 +440,8 @@ def sample_buffer(
         name: Name of the state.
 
     Returns:
-        Port with the shape (n, *shape), the oldest sample first, in a tuple. The tuple is empty if
-        n = 0.
+        Tuple with the port, whose value has the shape (n, *shape) and begins with the oldest
+        sample. The tuple is empty if n = 0.
     """
     if not samples:
         return ()
@@ -574,12 +577,12 @@ class TransportDelay(DelayedSignal):
 
     @property
     def _delay_in_samples(self) -> float:
-        """Delay, divided by the sample time."""
+        """Ratio of the delay to the sample time."""
         return float(self.delay / self.sample_time)
 
     @property
     def _whole_samples(self) -> int:
-        """Number of whole sample times in the delay, with a tolerance for rounding errors."""
+        """Ratio of the delay to the sample time, rounded down; rounding errors are tolerated."""
         return floor(self._delay_in_samples + 1e-9)
 
     @property
@@ -593,7 +596,7 @@ class TransportDelay(DelayedSignal):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for the last n samples and the time of the latest sample [s]."""
+        """Ports of the sampled states: the stored samples, and the time of the last sample [s]."""
         return (*self._buffer, Port("t_last", (), "s", "time of the last sample", 0.0))
 
     def update(self, t: Any, x: Record, u: Record) -> Values:

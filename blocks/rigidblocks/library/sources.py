@@ -120,7 +120,7 @@ class Step(Block):
 
     @cached_property
     def parameters(self) -> tuple[Port, ...]:
-        """Parameter ports for step_time [s], and the values before (n,) and after (n,) the step."""
+        """Ports of the parameters step_time [s], `before` (n,) and `after` (n,)."""
         return (
             Port("step_time", (), "s", "time of the step", self.time),
             Port("before", (self._n,), self.unit, "value before the step", self.before),
@@ -233,10 +233,13 @@ class Pulse(Block):
         return {"y": _switch_values(p.begin, t, low, _switch_values(end, t, high, low))}
 
 
-def _switch_values(time: Any, t: Any, before: Array, after: Array) -> Any:
-    """Return `before` for t < `time` and `after` from t = `time` on, with an event at `time`."""
-    whole = select(less(rounded_up(t), time), before, after)
-    return piecewise(excess(time, time_past_event(t)), before, after, whole)
+def _switch_values(switch_time: Any, t: Any, before: Array, after: Array) -> Any:
+    """Return the value at time t of a signal that switches from `before` to `after`.
+
+    The value is `before` for t < `switch_time` [s]. The switch is an event.
+    """
+    whole = select(less(rounded_up(t), switch_time), before, after)
+    return piecewise(excess(switch_time, time_past_event(t)), before, after, whole)
 
 
 @dataclass(frozen=True, eq=False)
@@ -323,8 +326,10 @@ def _straight_lines(t: Array, y: Array) -> Array:
 def _cubic_spline(t: Array, y: Array) -> Array:
     """Return the coefficients (n, 4, k - 1) of the cubic spline with zero end velocities.
 
-    The velocities v of the points make the acceleration continuous. For a point with the neighbours
-    l and r, between segments of durations h_l and h_r and distances D_l and D_r:
+    The acceleration is continuous at each inner point. This condition determines the velocity v at
+    the point. v_l and v_r are the velocities at the previous and at the next point. h_l and h_r
+    are the durations of the segments before and after the point. D_l and D_r are the displacements
+    in these segments.
 
         v_l / h_l + 2 (1 / h_l + 1 / h_r) v + v_r / h_r = 3 (D_l / h_l^2 + D_r / h_r^2)
     """
@@ -341,8 +346,9 @@ def _cubic_spline(t: Array, y: Array) -> Array:
 def _quintic_spline(t: Array, y: Array) -> Array:
     """Return the coefficients (n, 6, k - 1) of the quintic spline from rest to rest.
 
-    The velocities v and accelerations a of the points make the third and fourth derivatives, the
-    jerk j and the snap s, continuous. A segment of duration h and distance D has at its ends:
+    The jerk j and the snap s, the third and fourth derivatives, are continuous at each inner point.
+    These conditions determine the velocities v and accelerations a at the points. For a segment of
+    duration h and displacement D, with index 0 at its start and index 1 at its end:
 
         j0 h^3 = 60 D - (36 v0 + 24 v1) h - (9 a0 - 3 a1) h^2
         j1 h^3 = 60 D - (24 v0 + 36 v1) h + (9 a1 - 3 a0) h^2
@@ -352,10 +358,10 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
     def endpoint_factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
-        """Return the matrices (m, 2, 2) that map velocity and acceleration to jerk and snap.
+        """Return matrices (m, 2, 2) from (v, a) at one end of m segments to a part of (j, s).
 
-        `jerk` and `snap` contain the coefficients of v h and a h^2 in the equations of jerk and
-        snap. `segments` selects the segments.
+        `segments` selects the segments. `jerk` and `snap` contain the coefficients of v h and
+        a h^2 in an equation of j and in an equation of s.
         """
         g = h[segments, 0]
         rows = [[jerk[0] / g**2, jerk[1] / g], [snap[0] / g**3, snap[1] / g**2]]
@@ -530,7 +536,7 @@ def signal_count(subject: str, **values: Any) -> int:
     If all values are scalars, n is 1.
 
     Args:
-        subject: Name of the block for error messages.
+        subject: Subject of the error messages, such as "a step".
         **values: Scalars or arrays (n,) by parameter name.
 
     Raises:

@@ -1,4 +1,4 @@
-"""State machine: states with actions, and transitions whose guards are located between samples."""
+"""State machine: states with actions, and transitions whose times are located between samples."""
 
 import ast
 import operator
@@ -59,7 +59,10 @@ class Transition(metaclass=HintedType):
 
 
 class Comparison(NamedTuple):
-    """Comparison in a guard: margin > 0 if it is strict, and otherwise margin >= 0."""
+    """Comparison in a guard: margin > 0 if `is_strict`, and otherwise margin >= 0.
+
+    The function `margin` returns the difference of the two compared values.
+    """
 
     margin: Function
     is_strict: bool
@@ -67,22 +70,23 @@ class Comparison(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class StateMachine(Block):
-    """State machine with guards, actions and timers, which samples its inputs.
+    """Sampled state machine with guards, actions and timers.
 
     The machine begins in the first state of `state_list`. It leaves a state when the guard of a
     transition becomes true. If several guards become true at the same time, the first transition in
     the list has priority.
 
     Between two samples, the block treats the inputs as linear functions of time and locates the
-    time of the transition. Timers and actions refer to this time, so the durations of a sequence do
-    not depend on the sample time. The located time is exact if the compared values are linear in
-    time. Otherwise it has the error of linear interpolation. The outputs change at the next sample.
+    time of the transition. Timers start at this time, and actions use the values at this time. The
+    durations of a sequence therefore do not depend on the sample time. The located time is exact if
+    the compared values are linear in time. Otherwise it has the error of linear interpolation. The
+    outputs change at the next sample.
     Per sample, the number of transitions is at most the number of states, and at most 8.
 
     Guards and values are Python expressions with + - * /, abs, min and max. A guard consists of
-    comparisons (< <= > >=), `and`, `or` and `not`. A name in place of a comparison is true if its
-    value is above 0.5. A name is an input, a parameter, a variable, `time` [s] or `elapsed`, the
-    time since the entry into the state [s].
+    comparisons (< <= > >=), `and`, `or` and `not`. A name that is not compared is true if its value
+    is above 0.5. A name is an input, a parameter, a variable, `time` [s] or `elapsed`, the time
+    since the entry into the state [s].
 
     The outputs are `state` (1 for the first state), `elapsed` [s], `entered` (time of the last
     transition [s]), the variables, and the outputs of the states. A state that does not set an
@@ -154,7 +158,7 @@ class StateMachine(Block):
         return (*self.input_names, *self.parameter_values, *self.variable_values, *CLOCKS)
 
     def _compile_action(self, owner: str, values: Mapping[str, Expression]) -> dict[str, Function]:
-        """Compile an entry action, or the action of a transition, to functions by variable name."""
+        """Compile an entry or transition action; return a function for each variable name."""
         for name in values:
             if name not in self.variable_values:
                 raise ValueError(
@@ -164,7 +168,7 @@ class StateMachine(Block):
         return self._compile_values(owner, values)
 
     def _compile_values(self, owner: str, values: Mapping[str, Expression]) -> dict[str, Function]:
-        """Compile the expressions of a state or of a transition to functions by name."""
+        """Compile expressions; return a function for each name in `values`."""
         return {
             name: compile_value(value, self._known_names, f"{owner}, {name}")
             for name, value in values.items()
@@ -182,7 +186,7 @@ class StateMachine(Block):
 
     @cached_property
     def _guards(self) -> list[list[list[Comparison]]]:
-        """Guard of each transition as a disjunction of conjunctions of comparisons."""
+        """Compiled guard of each transition, in disjunctive normal form."""
         return [
             compile_guard(one.guard, self._known_names, _transition_text(one))
             for one in self.transitions
@@ -206,7 +210,7 @@ class StateMachine(Block):
 
     @cached_property
     def outputs(self) -> tuple[Port, ...]:
-        """Output ports for the active state, its timer, the variables and the state outputs."""
+        """Ports of the outputs: state, elapsed, entered, the state outputs and the variables."""
         names = ", ".join(f"{k} {one.name}" for k, one in enumerate(self.state_list, 1))
         return (
             Port("state", (), "1", f"active state: {names}", 1.0),
@@ -221,7 +225,7 @@ class StateMachine(Block):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled state ports for the outputs, and the time and inputs of the last sample."""
+        """Ports of the sampled states: the outputs, and the time and inputs of the last sample."""
         n = len(self.input_names)
         units = tuple(port.units[0] for port in self.inputs)
         previous = (Port("previous", (n,), units, "inputs at the last sample", np.zeros(n)),)
@@ -244,7 +248,7 @@ class StateMachine(Block):
         state, entered, s = x.state, x.entered, 0.0
 
         def values_at(s: Any) -> dict[str, Any]:
-            """Return the signals at the fraction s of the interval since the last sample."""
+            """Return the values by name at the fraction s of the interval since the last sample."""
             time = x.instant + s * (t - x.instant)
             last = {name: x.previous[k] for k, name in enumerate(inputs)}
             signals = {name: _interpolate(last[name], inputs[name], s) for name in inputs}
@@ -280,7 +284,7 @@ class StateMachine(Block):
     def _enter(
         self, state: Any, fires: Any, values: Mapping[str, Any], variables: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the variables; if a transition fires, apply the entry action of `state`."""
+        """Apply the entry action of `state` if `fires` holds; return the variables."""
         found = {**values, **variables, "elapsed": 0.0}
         for k, entry in enumerate(self._assignments[1], 1):
             found = _assign(
@@ -297,7 +301,11 @@ class StateMachine(Block):
         entered: Any,
         variables: dict[str, Any],
     ) -> Values:
-        """Return the sampled states at the time t; `values` contains the inputs and parameters."""
+        """Return the sampled states at the time t [s].
+
+        `values` contains the inputs and parameters. `entered` [s] is the time of the entry into
+        the state with the number `state`.
+        """
         known = {**values, **variables, "time": t, "elapsed": t - entered}
         outputs = {name: getattr(x, name) for name in self._output_names}
         for k, functions in enumerate(self._assignments[0], 1):
@@ -330,7 +338,7 @@ def _transition_text(transition: Transition) -> str:
 
 
 def _is_equal(number: Any, k: float) -> Any:
-    """Return the condition that a whole number equals k, for floats and traced scalars."""
+    """Return the condition that an integer-valued float or traced scalar equals k."""
     return less(np.abs(number - k), 0.5)
 
 
@@ -349,7 +357,10 @@ def _assign(
 
 
 def _interpolate(begin: Any, end: Any, s: Any) -> Any:
-    """Interpolate a signal at the fraction s of an interval; both ends may be equal infinities."""
+    """Return the linear interpolation from `begin` to `end` at the fraction s of the interval.
+
+    If both values are equal, the result is this value, also if it is infinite.
+    """
     if isinstance(s, float) and s == 0.0:
         return begin
     return select(end == begin, end, begin + s * (end - begin))
@@ -363,17 +374,17 @@ def first_fraction(
 ) -> Any:
     """Return the first fraction of an interval at which a guard is true, or NEVER.
 
-    Margins are linear over the interval, so each comparison is true in one connected part of the
-    interval. A conjunction is true in the intersection of these parts. If the intersection is a
-    single point, no strict comparison may begin or end there.
+    The margin of each comparison is linear in time, so the comparison is true in one subinterval.
+    A conjunction is true in the intersection of these subintervals. An intersection of a single
+    point does not count if it is the start or the end of the subinterval of a strict comparison.
 
     Args:
         guard: Disjunction of conjunctions of comparisons.
         begin: Values by name at the start of the interval.
         final: Values by name at the end of the interval.
-        at_sample: Values by name at the last sample, or None if the interval begins there. If the
-            interval begins at a transition, a comparison that becomes false at the transition
-            counts as false.
+        at_sample: Values by name at the last sample, if the interval begins at a transition. If a
+            margin has decreased to zero at this transition, the comparison is false there. None
+            if the interval begins at the last sample.
     """
     first: Any = NEVER
     for conjunction in guard:
@@ -498,9 +509,10 @@ def _value_function(node: ast.expr, known: tuple[str, ...], where: str) -> Funct
 def _normal_form(
     node: ast.expr, is_negated: bool, known: tuple[str, ...], where: str
 ) -> list[list[Comparison]]:
-    """Return the disjunctive normal form of a guard, or if `is_negated`, of its negation.
+    """Return the disjunctive normal form of a guard, or of its negation if `is_negated`.
 
-    `known` lists the names that the guard may contain. `where` names the guard in error messages.
+    `known` lists the names that the guard may contain. `where` is the start of the error messages:
+    the owner and the text of the guard.
     """
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
         return _normal_form(node.operand, not is_negated, known, where)

@@ -51,7 +51,7 @@ def rate(model: Tree, q: Array, qd: Array) -> Array:
 
 
 def integrate(model: Tree, q: ArrayLike, dq: ArrayLike) -> Array:
-    """Return the configuration (nq,) after unit time at constant joint velocities, q (+) dq.
+    """Return the configuration (nq,) after motion for unit time at constant joint velocities.
 
     Args:
         model: The model.
@@ -76,7 +76,7 @@ def integrate_unchecked(model: Tree, q: Array, dq: Array) -> Array:
 def difference(model: Tree, q0: ArrayLike, q1: ArrayLike) -> Array:
     """Return the constant joint velocities (nv,) that move the model from q0 to q1 in unit time.
 
-    Of two rotations to the same orientation, the function uses the rotation with the smaller angle.
+    If two rotations lead to the same orientation, the function uses the smaller rotation angle.
 
     Args:
         model: The model.
@@ -151,20 +151,20 @@ def _each_joint(model: Tree, function: Callable[..., Array]) -> Array:
     )
 
 
-def _check_length(model: Tree, name: str, values: Array, places: tuple[slice, ...]) -> None:
+def _check_length(model: Tree, name: str, values: Array, slices: tuple[slice, ...]) -> None:
     """Raise ValueError if `values` does not have one element per variable.
 
-    If the array is too short, the message names the first joint with missing values. `places`
-    contains the slice of each joint.
+    `slices` contains the indices of each joint in `values`. If the array is too short, the message
+    names the first joint with missing values.
     """
-    needed, given = places[-1].stop, np.shape(values)
+    needed, given = slices[-1].stop, np.shape(values)
     if given == (needed,):
         return
     short = len(given) == 1 and given[0] < needed
-    joint = next((i for i, place in enumerate(places) if short and place.stop > given[0]), None)
+    joint = next((i for i, k in enumerate(slices) if short and k.stop > given[0]), None)
     reason = (
         ""
         if joint is None
-        else f"; {model.joint_names[joint]} has {name}[{places[joint].start}:{places[joint].stop}]"
+        else f"; {model.joint_names[joint]} has {name}[{slices[joint].start}:{slices[joint].stop}]"
     )
     raise ValueError(f"{name} of model '{model.name}' needs shape ({needed},), not {given}{reason}")

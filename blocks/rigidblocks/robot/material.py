@@ -54,8 +54,8 @@ def combine_materials(a: Material, b: Material) -> Material:
     """Return the combined material of the surfaces `a` and `b` of a pair of shapes.
 
     mu, mu_static and e are the geometric means of the two values. torsional and rolling are the
-    larger values. K is the stiffness of two springs in series, and D dissipates the power of both
-    dampers:
+    larger values. K is the stiffness of the springs K_a and K_b in series. D dissipates the same
+    power as the dampers D_a and D_b, which are parallel to these springs:
 
         K = K_a K_b / (K_a + K_b),  D = D_a (K / K_a)^2 + D_b (K / K_b)^2
 

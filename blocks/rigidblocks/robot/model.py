@@ -184,7 +184,10 @@ def box_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a box centred at the origin of its frame.
+    """Return the inertia of a homogeneous box about the origin of the body frame.
+
+    The origin of the box frame is the centre of the box, and its axes are parallel to the sides. In
+    the coordinates of this frame, the inertia about the centre is
 
     I_C = m/12 diag(b^2 + c^2, a^2 + c^2, a^2 + b^2).
 
@@ -192,7 +195,7 @@ def box_inertia(
         sides: The side lengths a, b, c (3,) [m].
         mass: The mass m [kg]; give either the mass or the density.
         density: The density [kg/m^3].
-        at: The transform from body to frame coordinates.
+        at: The transform from body to box coordinates.
 
     Raises:
         ValueError: Both or neither of mass and density are given, or a value is not positive.
@@ -210,7 +213,10 @@ def sphere_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a ball with `radius` [m] whose centre is the origin of its frame.
+    """Return the inertia of a homogeneous ball about the origin of the body frame.
+
+    The origin of the ball frame is the centre of the ball. In the coordinates of this frame, the
+    inertia about the centre is
 
     I_C = 2/5 m r^2 1.
 
@@ -218,7 +224,7 @@ def sphere_inertia(
         radius: The radius r [m].
         mass: The mass m [kg]; give either the mass or the density.
         density: The density [kg/m^3].
-        at: The transform from body to frame coordinates.
+        at: The transform from body to ball coordinates.
 
     Raises:
         ValueError: Both or neither of mass and density are given, or a value is not positive.
@@ -236,7 +242,10 @@ def cylinder_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a cylinder along the z axis of its frame, centred at the origin.
+    """Return the inertia of a homogeneous cylinder about the origin of the body frame.
+
+    The origin of the cylinder frame is the centre of the cylinder, and z is the cylinder axis. In
+    the coordinates of this frame, the inertia about the centre is
 
     I_C = m diag(r^2/4 + h^2/12, r^2/4 + h^2/12, r^2/2).
 
@@ -245,7 +254,7 @@ def cylinder_inertia(
         height: The height h [m].
         mass: The mass m [kg]; give either the mass or the density.
         density: The density [kg/m^3].
-        at: The transform from body to frame coordinates.
+        at: The transform from body to cylinder coordinates.
 
     Raises:
         ValueError: Both or neither of mass and density are given, or a value is not positive.
@@ -264,16 +273,17 @@ def capsule_inertia(
     density: float | None = None,
     at: Transform = _CENTRED,
 ) -> RigidInertia:
-    """Return the inertia of a capsule along the z axis of its frame, centred at the origin.
+    """Return the inertia of a homogeneous capsule about the origin of the body frame.
 
-    The capsule is a cylinder with a hemisphere on each end.
+    The capsule is a cylinder with a hemisphere on each end. The origin of the capsule frame is the
+    centre of the capsule, and z is the cylinder axis.
 
     Args:
         radius: The radius of the cylinder and the hemispheres [m].
         height: The height of the cylinder [m].
         mass: The mass of the capsule [kg]; give either the mass or the density.
         density: The density [kg/m^3].
-        at: The transform from body to frame coordinates.
+        at: The transform from body to capsule coordinates.
 
     Raises:
         ValueError: Both or neither of mass and density are given, or a value is not positive.

@@ -60,9 +60,9 @@ class Obstacle:
 
 
 def obstacle_of(shape: Shape | Plane) -> Obstacle:
-    """Return a collision shape as an obstacle in the coordinates of its body, with body = -1.
+    """Return a collision shape as an obstacle; the caller sets the field `body`, which is -1.
 
-    A cone is the mesh of its inscribed pyramid, as in contact.
+    A cone becomes the mesh of its inscribed pyramid, as in contact.
 
     Raises:
         TypeError: Rays do not support the shape.
@@ -99,13 +99,13 @@ def _halves(sides: Any) -> tuple[float, ...]:
 
 
 class RayBox(NamedTuple):
-    """Bounding box of the tree.
+    """Node of a bounding box tree.
 
     Attributes:
-        lower: Lower corner (3,) [m], rounded down to a float.
-        upper: Upper corner (3,) [m], rounded up to a float.
-        following: Index of the first item of a leaf, or of the second child.
-        size: Number of items of a leaf, or 0.
+        lower: Lower corner (3,) [m] in single precision, rounded down.
+        upper: Upper corner (3,) [m] in single precision, rounded up.
+        following: Index of the first item for a leaf, or of the second child for an inner node.
+        size: Number of items for a leaf, or 0 for an inner node.
     """
 
     lower: Array
@@ -234,16 +234,17 @@ class RayFan:
         """Return the distances (n,) [m]; `NO_HIT` for rays without a hit.
 
         Args:
-            x: Position of the sensor (3), and the rotation matrix from sensor to body coordinates
-                (9, by rows).
+            x: Pose (12,) of the sensor: the position (3,) in body coordinates [m], and the rows of
+                the rotation matrix (3, 3) from sensor to body coordinates.
         """
         return self.hits(x)[:, 0]
 
     def hits(self, x: Array) -> Array:
-        """Return the distance t, the vector n / (n . d) and the hit point of each ray (n, 7).
+        """Return a row (7,) for each ray: distance t, vector N / (N . d) and hit point.
 
-        n is the normal of the surface, and d the direction of the ray. All vectors are in body
-        coordinates. For a ray without a hit, the two vectors are zero.
+        N is the normal of the surface, and d is the direction of the ray. The derivative of t with
+        respect to the start point of the ray is -N / (N . d). All vectors are in body coordinates.
+        For a ray without a hit, the two vectors are zero. x (12,) is as in `distances`.
         """
         x = np.asarray(x, float)
         p, R, rows = x[:3], x[3:].reshape(3, 3), np.zeros((len(self.directions), 7))
@@ -315,13 +316,13 @@ def _local_bounds(obstacle: Obstacle) -> tuple[Array, Array]:
 def _build_tree(lower: Array, upper: Array, numbers: Array) -> tuple[list[RayBox], list[int]]:
     """Return the boxes in depth-first order, and the item numbers in the order of the leaves.
 
-    Each box is divided along its longest axis. The division minimizes the surface area heuristic:
-    the sum of surface times number of items of the two parts.
+    The function divides the items of a box into two groups along one axis, on which the centres of
+    the items extend farthest. The division minimizes the surface area heuristic (`_best_cut`).
 
     Args:
         lower: Lower corners (n, 3) of the items [m].
         upper: Upper corners (n, 3) of the items [m].
-        numbers: Number (n,) of each item in the result.
+        numbers: Item numbers (n,), in the order of the corners.
     """
     boxes, order = list[RayBox](), list[int]()
     down, up = np.float32(-np.inf), np.float32(np.inf)
@@ -350,10 +351,11 @@ def _build_tree(lower: Array, upper: Array, numbers: Array) -> tuple[list[RayBox
 
 
 def _best_cut(lower: Array, upper: Array) -> int:
-    """Return the number of boxes in the first group, for the best division into two groups.
+    """Return the size of the first group for the best division of a list of boxes into two groups.
 
-    `lower` and `upper` (n, 3) are the corners of n boxes in a fixed order. The best division has
-    the smallest sum of bounding-box surface areas, each times the number of boxes in the group.
+    `lower` and `upper` (n, 3) are the corners of the boxes in order. The best division minimizes
+    the surface area heuristic: the sum over both groups of surface area times number of boxes. The
+    surface is that of the bounding box of the group.
     """
     first = np.maximum.accumulate(upper) - np.minimum.accumulate(lower)
     last = np.maximum.accumulate(upper[::-1]) - np.minimum.accumulate(lower[::-1])
@@ -442,7 +444,7 @@ def _capsule(size: Sequence[float], p: Array, d: Array) -> Hit:
     radius, half = size[:2]
     found = [
         (t, np.array([p[0] + t * d[0], p[1] + t * d[1], 0.0]))
-        for t in _quadratic(*_circle(radius, p, d))
+        for t in _quadratic(*_cylinder_coefficients(radius, p, d))
         if abs(p[2] + t * d[2]) <= half
     ]
     for sign in (1.0, -1.0):
@@ -453,10 +455,10 @@ def _capsule(size: Sequence[float], p: Array, d: Array) -> Hit:
     return min(hits, key=lambda hit: hit[0], default=_MISS)
 
 
-def _circle(radius: float, p: Array, d: Array) -> tuple[float, float, float]:
-    """Return a, b, c for the intersection of the ray p + t d with an infinite cylinder about z.
+def _cylinder_coefficients(radius: float, p: Array, d: Array) -> tuple[float, float, float]:
+    """Return a, b and c of a t^2 + 2 b t + c = 0 for the distances t to an infinite cylinder.
 
-    The solutions t of a t^2 + 2 b t + c = 0 are the distances to the two points of intersection.
+    The ray is p + t d, and the axis of the cylinder is z.
     """
     x, y = p[0], p[1]
     return d[0] * d[0] + d[1] * d[1], d[0] * x + d[1] * y, x * x + y * y - radius * radius
@@ -465,7 +467,7 @@ def _circle(radius: float, p: Array, d: Array) -> tuple[float, float, float]:
 def _cylinder(size: Sequence[float], p: Array, d: Array) -> Hit:
     """Intersect the ray p + t d with a cylinder of the radius size[0] and half length size[1]."""
     radius, half = size[:2]
-    a, b, c = _circle(radius, p, d)
+    a, b, c = _cylinder_coefficients(radius, p, d)
     parallel = a < _EPSILON
     side = (-NO_HIT, NO_HIT) if parallel else _quadratic(a, b, c)
     if not side or (parallel and c > 0.0):

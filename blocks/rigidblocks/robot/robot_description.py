@@ -44,11 +44,11 @@ class Place(NamedTuple):
 class BodyLine(NamedTuple):
     """Line of a tendon or of an actuator between frames of bodies.
 
-    `kind` is `path` for a tendon through the origins of the frames, `site` for a wrench at the
-    first frame, or `crank` for a slider-crank. `numbers` contains the weights of the segments of
-    the path, the wrench [n; f] (6,) of a unit force, or the length of the rod [m]. See
-    `dynamics.body_lines`. The second frame of a `site` is the reference frame. The frames of a
-    `crank` are the crank pin and the slider.
+    The field `kind` defines the meaning of `frames` and `numbers`. "path" is a tendon through the
+    origins of the frames; the numbers are the weights of its segments. "site" is a wrench at the
+    first frame; the numbers are the wrench [n; f] (6,) at a line force of 1, and the second frame
+    is the reference frame. "crank" is a slider-crank; the frames are the crank pin and the slider,
+    and the number is the length of the rod [m]. See `dynamics.body_lines`.
     """
 
     kind: str
@@ -81,6 +81,9 @@ class Actuator(NamedTuple):
 
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
+    q and qd are the joint position and velocity, tau is the joint force, and a is the activation.
+    `gain` and `bias` have the three elements that multiply those of s.
+
     `others` contains the indices of other joints and their weights. If it is not empty, q is the
     joint position plus the weighted sum of the positions of the other joints. Each other joint
     receives the torque weight * tau. If `line` is given, `joint` is -1, and the length and the
@@ -90,13 +93,13 @@ class Actuator(NamedTuple):
     URDF, or "dc" if it is the voltage of a DC motor. `winding` contains the resistance, the
     inductance and the torque constant of this motor.
 
-    `pid` contains ki, the setpoint at q = 0 and the gain kv of the velocity setpoint of a PID
-    controller. The controller adds ki a + kv u_v to the force, with da/dt = u - gear q - setpoint.
-    With `feedforward`, it has an input that adds to the force.
+    `pid` contains ki, the position offset and kv of a PID controller. The controller adds
+    ki a + kv u_v to the force, with da/dt = u - gear q - offset. The inputs u and u_v are the
+    setpoints of position and velocity. If `feedforward` is True, another input adds to the force.
 
-    The activation a is the control input u, or a state. If `dynamics` is "filter", da/dt = (u - a)
-    / time_constant. If `dynamics` is "integrator", da/dt = u. `control` limits u, `activation`
-    limits the state, and `force` limits the force, each as (lower, upper). See
+    Without `pid`, the activation a is the control input u, or a state. If `dynamics` is "filter",
+    da/dt = (u - a) / time_constant. If `dynamics` is "integrator", da/dt = u. `control` limits u,
+    `activation` limits the state, and `force` limits the force, each as (lower, upper). See
     `dynamics.motors.AffineMotor`.
     """
 
@@ -121,10 +124,11 @@ class Actuator(NamedTuple):
 class PointSpring(NamedTuple):
     """Spring with a parallel damper between two points.
 
-        tension = stiffness (s - rest) + damping ds/dt,  s = distance between the points
+        tension = stiffness (s - rest) + damping ds/dt
 
-    `point` (3,) [m] is on the body with the index `body`, and `other_point` on the body with the
-    index `other`, -1 for the base. Each point is in the coordinates of its body.
+    s is the distance between the points, and `rest` is the rest length [m]. `point` (3,) [m] is on
+    the body with the index `body`, and `other_point` on the body with the index `other`, -1 for the
+    base. Each point is in the coordinates of its body.
     """
 
     name: str
@@ -138,10 +142,11 @@ class PointSpring(NamedTuple):
 
 
 class Weightless(NamedTuple):
-    """Part of the mass of a body on which gravity does not act; `body` is the body index.
+    """Gravity compensation: gravity does not act on the part `mass` [kg] of the mass of a body.
 
-    `mass` is in kg, `centre` (3,) [m] in body coordinates. If `mass` is greater than the mass of
-    the body, the resulting force on the body is opposite to gravity.
+    `body` is the body index. `centre` (3,) [m] is the centre of this mass in body coordinates. If
+    `mass` is greater than the mass of the body, the resulting force on the body is opposite to
+    gravity.
     """
 
     name: str
@@ -151,9 +156,9 @@ class Weightless(NamedTuple):
 
 
 class Tendon(NamedTuple):
-    """Tendon whose length is a weighted sum of joint positions, or the length of a line.
+    """Tendon whose length s is a weighted sum of joint positions or the length of a line.
 
-        s = sum of coefficients[k] q[joints[k]]
+        s = sum of coefficients[k] q[joints[k]]        without a line
 
     If `line` is given, s is the length of this line, and the tendon has no joints. The tendon has a
     spring, a damper, dry friction and limits of s. `joints` are joint indices. The spring is slack
@@ -197,8 +202,9 @@ class Sampling:
         y[k] = value[k - delay] + mean + b + w[k] + deviation n[k]
         w[k + 1] = exp(-period / T) w[k] + s n'[k],  s^2 = walk^2 T (1 - exp(-2 period / T)) / 2
 
-    n and n' are standard normal values. The bias b is constant and normal with the standard
-    deviation `bias`. The walk w starts at zero, and T is its correlation time `walk_time`.
+    n and n' are standard normal values. b is a constant bias, drawn from a normal distribution with
+    the standard deviation `bias`. w is a random walk of the bias, which starts at zero. T is its
+    correlation time `walk_time`, and s is the standard deviation of its random increments.
 
     Attributes:
         period: The time between two samples [s]; 0 for a continuous sensor.
@@ -241,11 +247,11 @@ class Sensor:
         obstacles: The shapes that the ray of a range sensor can hit.
         directions: The unit vectors (n, 3) along the rays of a lidar, in sensor coordinates.
         limits: The smallest and the largest range of a lidar [m].
-        path: The line of a length sensor, or None.
+        path: The `BodyLine` whose length the sensor measures, or None.
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
         cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
-        line: The line in the file, 0 if it is unknown.
+        line: The line number in the file, 0 if it is unknown.
     """
 
     name: str
@@ -368,7 +374,7 @@ class RobotDescription(AttributeHints):
         qd0: The initial velocity (nv,), or None for zero velocity.
         keyframes: The named states of the file.
         weightless: The masses on which gravity does not act.
-        tendons: The tendons along joint positions or along lines between bodies.
+        tendons: The tendons, each of several joints or along a line between bodies.
         drags: Fluid drag on the bodies.
         sensors: The sensors of the file that can become plant outputs.
     """
@@ -432,6 +438,6 @@ class RobotDescription(AttributeHints):
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
         """Return a web page that shows the robot at q (nq,), by default in its initial state.
 
-        The page has a slider for each joint. The function `show` describes the options.
+        The page has a slider for each joint. The options are those of `rigidblocks.show`.
         """
         return picture(self, q, path)

@@ -80,8 +80,8 @@ def auto_tree(nb: int, bf: float = 1.0, skew: float = 0.0, taper: float = 1.0) -
 
     The tree is built in breadth-first order. Body i (from 1) is a thin-walled cylinder from x = 0
     to x = l. The cylinder has the length l = taper^(i-1), the radius l/20 and the mass
-    taper^(3(i-1)). The outboard joint axis passes through (l, 0, 0), rotated by `skew` [rad] about
-    x.
+    taper^(3(i-1)). The inboard joint axis is z. The outboard joint axis passes through (l, 0, 0)
+    and is inclined to z by a rotation by `skew` about x.
 
     Args:
         nb: The number of bodies.
@@ -170,10 +170,12 @@ def dh_chain(
         X_J X_T = scrz(theta, d) scrx(alpha, a)        modified, a and alpha before the joint
         X_T X_J = scrx(alpha, a) scrz(theta, d)        standard, a and alpha after the joint
 
-    RBDA 4.3 and Craig use the modified convention. Denavit and Hartenberg, Paul and Corke use the
-    standard convention, in which the frame of row i is at the outboard end of the link. With the
-    standard convention the body frame is the joint frame, and `dh_frames` returns the transforms to
-    the frames of the rows.
+    X_J is the transform of the joint, and X_T is the constant transform of the link. scrx and scrz
+    are screw transforms: a rotation about x or z and a translation along the same axis. RBDA 4.3
+    and Craig use the modified convention. Denavit and Hartenberg, Paul and Corke use the standard
+    convention, in which the frame of row i is at the outboard end of the link. With the standard
+    convention the body frame is the joint frame, and `dh_frames` returns the transforms to the
+    frames of the rows.
 
     Args:
         rows: The rows (a, alpha, d, theta) [m, rad].
@@ -267,7 +269,7 @@ def _thin_walled_cylinder(m: float, l: float) -> RigidInertia:
 
 
 def _remove_rounding_errors(X: Transform) -> Transform:
-    """Return X with exact zeros instead of the rounding errors of quarter turns."""
+    """Return X with exact zeros instead of the rounding errors of rotations by 90 degrees."""
     return Transform(np.where(np.abs(X.E) < 1e-15, 0.0, X.E), X.r)
 
 
@@ -326,7 +328,7 @@ def gripper() -> Model:
     """Return the model of a gripper with two sliding fingers, and a block of 0.2 kg.
 
     The hand (1 kg) is body 0, on a vertical prismatic joint. The fingers, 0.1 kg each, slide along
-    x and close with positive q. At q = 0, their pads are 0.1 m apart. The block, body 3, is a cube
+    x and close as q increases. At q = 0, their pads are 0.1 m apart. The block, body 3, is a cube
     of 5 cm on a six-DoF joint. Fingers and block are boxes (`contact`).
     """
     pad, cube = (0.02, 0.06, 0.06), (0.05, 0.05, 0.05)
@@ -382,7 +384,7 @@ class Mechanism(NamedTuple):
         """Return a web page that shows the mechanism at q (nq,), by default at q0.
 
         The page has a slider for each joint. The loops remain closed when a slider moves. The
-        function `show` describes the options.
+        options are those of `rigidblocks.show`.
         """
         return picture(self, q, path)
 
@@ -563,7 +565,7 @@ def actuator_triangle(
 ) -> Mechanism:
     """Return an arm of two links with a linear actuator (RBDA Figure 8.3), at rest.
 
-    q = (y1 of the arm, theta2 of the cylinder, length d of the actuator [m], y2 of the forearm).
+    q = (arm angle y1, cylinder angle theta2, actuator length d [m], forearm angle y2).
     The cylinder is supported at the distance `l1` [m] along x from the arm support. The loop joint
     connects the piston to the arm at the distance `l2` [m] from the arm support.
 
@@ -707,8 +709,8 @@ def _hexagons(foot_radius: float, end_radius: float, spread: float) -> tuple[Arr
     """Return the feet (6, 3) [m] and the upper ends (6, 3) [m] of six legs.
 
     The feet are on a circle with `foot_radius` [m], in three pairs at the angles 0, 120 and 240
-    degrees. The feet of a pair are at +-`spread` [rad] from this angle. The upper ends are on a
-    circle with `end_radius` [m], in pairs halfway between the pairs of feet.
+    degrees. The feet of a pair are at +-`spread` [rad] from the angle of the pair. The upper ends
+    are on a circle with `end_radius` [m], in pairs halfway between the pairs of feet.
     """
     turns = np.repeat(np.arange(3) * 2 * np.pi / 3, 2)
     feet = _circle(foot_radius, turns + np.tile([-spread, spread], 3))
@@ -764,7 +766,7 @@ def _direction(r: Array) -> float:
 
 
 def _circle_intersection(p: Array, q: Array, from_p: float, from_q: float, left: bool) -> Array:
-    """Return the point (2,) at the distances `from_p` and `from_q` from p and q.
+    """Return the point (2,) at the distance `from_p` from p and the distance `from_q` from q.
 
     Two such points exist. `left` selects the point to the left of the line from p to q.
     """

@@ -95,7 +95,7 @@ def plane_gap(p: Array, normal: Array, offset: Any) -> tuple[Any, Array]:
 
         gap = n . p - offset
 
-    `normal` is the unit normal n (3,).
+    `normal` is the unit normal n (3,), and `offset` [m] is n . r for every point r of the plane.
     """
     gap = p[..., 0] * normal[0] + p[..., 1] * normal[1] + p[..., 2] * normal[2] - offset
     return gap, np.broadcast_to(normal, np.shape(p))
@@ -148,16 +148,16 @@ def field_gap(p: Array, first: Array, spacing: Array, heights: Array) -> tuple[A
         gap = (z - h(x, y)) n_z
         h(x, y) = sum of w_i(x) w_j(y) h_ij,    w_i(x) = max(0, 1 - |x - x_i| / dx)
 
-    h_ij is the element [i, j] of `heights`, x_i the coordinate of a node, and dx the spacing along
-    x. h is bilinear between the nodes and constant beyond the edge. n is evaluated at the
-    coordinates (x, y) of p. The gap is exact for a planar field. For other fields, the error of the
-    gap is of second order in the gap.
+    h_ij is the element [i, j] of `heights`, x_i is the x coordinate of node i, and dx is the
+    spacing along x. h is bilinear between the nodes and constant beyond the edge. n is evaluated at
+    the coordinates (x, y) of p. The gap is exact for a planar field. For other fields, the error of
+    the gap is of second order in the gap.
 
     Args:
         p: Points (..., 3).
-        first: Coordinates x and y of the node [0, 0].
-        spacing: Distances of the nodes along x and y.
-        heights: Heights of the nodes, a matrix.
+        first: Coordinates (2,) of the node [0, 0] along x and y [m].
+        spacing: Distances (2,) between adjacent nodes along x and y [m].
+        heights: Heights of the nodes (rows along x, columns along y) [m].
     """
     weights, slopes = zip(
         *(_hat_functions(p[..., k], first[k], spacing[k], heights.shape[k]) for k in range(2)),

@@ -4,9 +4,10 @@ The class of a joint object is the joint type, and the object contains the joint
 method `jcalc` returns the joint motion.
 
 RBDA defines the planar and 6-DoF joints inconsistently (Table 4.1 and Example 4.5). This package
-follows the joint transform of RBDA. The position variables contain the translation in F_p
-coordinates, and the velocity variables contain the velocity in F_s coordinates. Therefore S is
-constant, and `rate` converts the velocity variables to derivatives of the position variables.
+follows the joint transform of RBDA. F_p and F_s are the predecessor and successor frames of a
+joint. The position variables contain the translation in F_p coordinates, and the velocity variables
+contain the velocity in F_s coordinates. The motion subspace S is therefore constant, and `rate`
+converts the velocity variables to derivatives of the position variables.
 """
 
 from rigidblocks.robot.joints.base import Joint, JointConstraint, JointMotion, LoopJoint, Reversed

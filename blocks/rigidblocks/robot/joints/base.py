@@ -124,7 +124,7 @@ class Joint(abc.ABC):
     def difference(self, q0: Array, q1: Array) -> Array:
         """Return the constant velocity (nv,) that moves the joint from q0 to q1 in unit time.
 
-        Of two possible rotations, the result is the rotation with the smaller angle.
+        If two rotations lead to the same orientation, the result has the smaller rotation angle.
         """
         return q1 - q0
 
@@ -186,11 +186,11 @@ class Joint(abc.ABC):
         return JointConstraint(T, T.T @ d, self.jcalc(q, self.velocity(q, vJ)).cJ)
 
     def align_frames(self) -> tuple["Joint", Array]:
-        """Return an equivalent joint that needs the fewest operations, and a rotation (3, 3).
+        """Return an equivalent joint that is cheaper to compute, and a rotation matrix (3, 3).
 
-        The rotation transforms F_p and F_s coordinates to the frames of the equivalent joint. A
-        joint with a general axis becomes a joint with axis z. For all other joints, the result is
-        the joint itself and the identity.
+        A joint with a general axis becomes a joint with axis z. The matrix rotates the coordinates
+        of F_p and F_s to those of the corresponding frames of the new joint. All other joints are
+        returned unchanged, with the identity.
         """
         return self, np.eye(3)
 
@@ -301,8 +301,8 @@ class LoopJoint:
 
     The joint connects body `predecessor` to body `successor`; -1 is the fixed base. `Xp` is the
     transform from predecessor body coordinates to the joint frame F_p. `Xs` is the transform from
-    successor body coordinates to F_s. Both transforms use the algebra of the model (X_P and X_S of
-    RBDA Table 8.4).
+    successor body coordinates to F_s. They are X_P and X_S of RBDA Table 8.4. Both transforms are
+    planar in a planar model and otherwise spatial.
     """
 
     joint: Joint

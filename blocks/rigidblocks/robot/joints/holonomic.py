@@ -84,9 +84,10 @@ def turn(axis: Axis, theta: Any) -> Transform:
 
 
 def general_rotation_to_z(axis: Axis) -> Array:
-    """Return the rotation (3, 3) `rotation_to_z(axis)`, or the identity for a coordinate axis.
+    """Return the rotation (3, 3) to coordinates with `axis` as z, or the identity.
 
-    A joint about a coordinate axis needs no rotation, because its computation is as fast as for z.
+    The result is the identity for a coordinate axis, because a joint about x or y is as fast as a
+    joint about z.
     """
     return np.eye(3) if 1.0 in map(abs, axis) else rotation_to_z(axis)
 
@@ -103,9 +104,9 @@ def rotation_to_z(axis: Axis) -> Array:
 
 
 def angle_about(axis: Axis, E: Array) -> Any:
-    """Return the angle [rad] about the unit `axis` of the rotation nearest to E (3, 3).
+    """Return the angle theta [rad] of the rotation about `axis` that is nearest to E (3, 3).
 
-    With the axis u, the angle theta follows from sin(theta) and cos(theta) in
+    The rotation matrix for the unit vector u along the axis is
 
         E = cos(theta) 1 + (1 - cos(theta)) u u^T - sin(theta) u x
     """

@@ -30,7 +30,7 @@ from rigidblocks.spatial.spatial import Array, Transform, cross, multiply_transf
 
 
 class GivenMotion(NamedTuple):
-    """Value of a function of time with its first and second derivatives."""
+    """Value, first derivative `rate` and second derivative `second` of a function of time."""
 
     value: Any
     rate: Any
@@ -71,15 +71,16 @@ class _Drive(NamedTuple):
 
 @dataclass(frozen=True)
 class Rheonomic(DerivedJoint):
-    """Joint `joint` on a frame with prescribed motion (rheonomic constraint).
+    """Joint relative to a frame with prescribed motion (rheonomic constraint).
 
         v_J = S qd + sigma(q, t)                              (RBDA Eq 3.32, 3.41)
         c_J = apparent derivative of v_J at qdd = 0
 
-    The joint `drive` connects F_p to this frame, which moves with the velocity sigma. `motion`(t)
-    returns the position variables (nq,) of `drive`. If `joint` is `Fixed`, the complete motion is
-    prescribed, otherwise only some components of the motion. For example, a cylindrical joint with
-    prescribed rotation is a `Prismatic` joint on a `Revolute` drive.
+    `drive` connects F_p to the frame with prescribed motion, and `joint` connects this frame to
+    F_s. sigma (6,) is the velocity of this frame in F_s coordinates. `motion`(t) returns the
+    position variables (nq,) of `drive`. If `joint` is `Fixed`, the complete motion is prescribed,
+    otherwise only some components of the motion. For example, a cylindrical joint with prescribed
+    rotation is a `Prismatic` joint on a `Revolute` drive.
 
     `motion` may use arithmetic, NumPy functions and `select`; its derivatives are exact. The joint
     has the variables and forces of `joint`. The drive does work, so energy is not conserved.
@@ -217,12 +218,13 @@ class _Rolling(Joint):
     """Joint of a body that rolls on a plane; the contact point c(q) of the body has zero velocity.
 
     q = (unit quaternion, position of F_s in F_p [m]), as for SixDoF. qd is the angular velocity
-    (3,) w of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
+    w (3,) of F_s in F_s coordinates. The velocity of the origin of F_s is c x w:
 
         S = [1; cx],  c_J = [0; dc/dt x w]
 
-    The plane is z = -radius in F_p. The body therefore touches the plane in the neutral
-    configuration. The constraint forces act at the contact point and are in F_s coordinates.
+    1 is the identity (3, 3), and cx is the matrix of the cross product with c. In F_p coordinates,
+    the plane is z = -radius, so the body touches it in the neutral configuration. The constraint
+    forces act at the contact point and are in F_s coordinates.
     """
 
     radius: float
