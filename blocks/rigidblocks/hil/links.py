@@ -72,7 +72,7 @@ class LinkTimeouts:
 
     @property
     def reaction(self) -> str:
-        """Reaction to a missed reply: "end", "hold" or "safe"; "end" in lock-step by default."""
+        """Reaction to a missing reply: "end", "hold" or "safe"; "end" in lock-step by default."""
         return self.lost or (END if self.lock_step else SAFE)
 
 
@@ -118,7 +118,7 @@ class Link(PythonBlock, abc.ABC):
     The outputs hold the last received values. Before the first packet, and after `timeout` [s]
     without a packet, the outputs have their safe values. `safe` maps port names to safe
     values; the default is the value nearest to zero within the bounds of the port. In lock-step,
-    each step waits for new values, for at most `timeout`; `lost` is the reaction to a missed
+    each step waits for new values, for at most `timeout`; `lost` is the reaction to a missing
     reply. `counts` contains the numbers of sent, received and faulty packets or messages.
     """
 
@@ -390,7 +390,7 @@ class UdpLink(PacketLink):
         timeout: Time [s] without a packet after which the outputs have their safe values. The
             default is 10 ms, or 10 s in lock-step.
         lock_step: Wait in each step for the reply to the sent packet, at most `timeout`.
-        lost: Reaction to a missed reply in lock-step. "end", the default, ends the run with an
+        lost: Reaction to a missing reply in lock-step. "end", the default, ends the run with an
             error. "hold" holds the last received values, and "safe" sets the safe values.
         start_timeout: Longest time [s] to wait for the first reply, if lost="end".
         safe: Safe values by names of received ports. The default is the value nearest to zero
@@ -499,7 +499,7 @@ class SharedLink(PacketLink):
         timeout: Time [s] without a packet after which the outputs have their safe values. The
             default is 10 ms, or 10 s in lock-step.
         lock_step: Wait in each step for the reply to the sent packet, at most `timeout`.
-        lost: Reaction to a missed reply in lock-step. "end", the default, ends the run with an
+        lost: Reaction to a missing reply in lock-step. "end", the default, ends the run with an
             error. "hold" holds the last received values, and "safe" sets the safe values.
         start_timeout: Longest time [s] to wait for the first reply, if lost="end".
         safe: Safe values by names of received ports.

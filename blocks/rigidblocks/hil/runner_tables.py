@@ -345,7 +345,7 @@ def _start_values_of(part: Part, port: Port) -> Array:
 
 
 def _element(part: Part, name: str) -> tuple[str, int]:
-    """Return the input port to which an element belongs, and the index of the element."""
+    """Return the input port that has the element `name`, and the index of the element."""
     for port in part.component.inputs:
         if name in port.element_names:
             return port.name, port.element_names.index(name)

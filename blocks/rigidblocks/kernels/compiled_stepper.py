@@ -1,4 +1,7 @@
-"""Steppers that run compiled kernels or graphs of blocks, and C code of steps in SIMD lanes."""
+"""Steppers of blocks, and generation of C code for steps in SIMD lanes.
+
+A stepper runs a compiled kernel, traced graphs or the NumPy functions of a block.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

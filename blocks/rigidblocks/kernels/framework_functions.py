@@ -473,7 +473,10 @@ class _Rows:
 
     @cached_property
     def adjoint(self) -> "_Rows":
-        """Compiled function that maps x (n,) and l (m,) to J^T l (n,) with the Jacobian J at x."""
+        """Compiled function that maps x (n,) and the multipliers l (m,) to J(x)^T l (n,).
+
+        J is the Jacobian.
+        """
         return _Rows(adjoint(self.graph))
 
     def __call__(self, x: Array) -> Array:
@@ -669,7 +672,10 @@ def _in_order(
 
 
 def _common_type(numpy: Any, arrays: list[Any]) -> Any:
-    """Return the common floating-point type of at least 32 bits; integers have the default type."""
+    """Return the common floating-point type of arrays, with at least 32 bits.
+
+    Integer arrays count as arrays of the default floating-point type.
+    """
     kinds = [one.dtype for one in arrays if "float" in str(one.dtype)]
     return reduce(numpy.promote_types, kinds, numpy.float32) if kinds else numpy.zeros(()).dtype
 

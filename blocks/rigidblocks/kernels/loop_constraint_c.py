@@ -42,9 +42,13 @@ NOTHING = 1e-12  # rows of K below this fraction of the largest element count as
 
 
 class LoopRows(NamedTuple):
-    """C code of the loop constraints of a model, and the size of its workspace in doubles.
+    """C code of the loop constraints of a model.
 
     c/algorithms/closed_loops.h uses the functions and tables of this code.
+
+    Attributes:
+        text: C code.
+        room: Number of doubles of the workspace.
     """
 
     text: str
@@ -199,7 +203,7 @@ class _Expressions(NamedTuple):
         states: States of the ends that are not the base: pose, velocity and acceleration.
         change: Infinitesimal changes (18 n,) of the ends.
         lam: Multipliers (nc,).
-        still: List of k (nc,) and the position errors (nc,), both at zero change.
+        unperturbed: List of k (nc,) and the position errors (nc,), both at zero change.
         K: Matrix (nc, 6 n) of the constraint K qdd = k at zero change.
         k: Right-hand side (nc,), which depends on `change`.
         force: Constraint forces K^T lam (6 n,) on the ends, which depend on `change`.
@@ -208,7 +212,7 @@ class _Expressions(NamedTuple):
     states: ca.SX
     change: ca.SX  # (CHANGES n,)
     lam: ca.SX
-    still: list[ca.SX]  # k and the position errors at zero change
+    unperturbed: list[ca.SX]  # k and the position errors at zero change
     K: ca.SX  # at zero change
     k: ca.SX
     force: ca.SX
@@ -273,7 +277,7 @@ def _graphs(
     states = {"states": expressions.states}
     changes = [*(part.change for part in parts), *(part.force for part in parts)]
     graphs = [
-        _graph("loop_rows", states, [*(part.rows for part in parts), *expressions.still]),
+        _graph("loop_rows", states, [*(part.rows for part in parts), *expressions.unperturbed]),
         _graph(
             "loop_changes",
             states | {"lam": expressions.lam},

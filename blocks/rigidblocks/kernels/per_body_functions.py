@@ -45,7 +45,7 @@ class Pass:
     determine their values:
 
     - q, qd, qdd and tau are the variables of joint i.
-    - `gravity` is an input for all bodies.
+    - `gravity` is an input, with the same value for all bodies.
     - A name with the suffix `_p` is a value of the parent.
     - Any other name is a value of body i.
 
@@ -123,9 +123,10 @@ ALGORITHMS = {
 def _energy_of_joint(
     model: Model, i: int, q: Array, qd: Array, v_p: Array, X0_p: Any, gravity: Array
 ) -> tuple[Any, Array, Array]:
-    """Return the velocity v, the pose X0 and the energy of body i, as in `body_energy`.
+    """Return the velocity v, the pose X0 and the energy E of body i, as in `body_energy`.
 
-    Each output has one value per variable of joint i, so the energy is followed by nv - 1 zeros.
+    The output E of the algorithm has nv elements: one element per joint variable. The elements of
+    joint i are therefore the energy of body i, followed by zeros.
     """
     v, X0, E = body_energy(model, i, q, qd, v_p, X0_p, gravity)
     return v, X0, np.array([E, *[0.0] * (model.joint[i].nv - 1)], dtype=object)
@@ -219,9 +220,9 @@ class BodyType:
         self.offsets = {}
         for name in self.algorithm.shared:
             self.offsets[name] = self.cells
-            self.cells += _size(self._places(name)[1])
+            self.cells += _size(self._storage(name)[1])
 
-    def _places(self, name: str) -> _Places:
+    def _storage(self, name: str) -> _Places:
         """Return the constructor of a shared value, and the storage index of each element."""
         if self.algorithm.in_plane:
             return _IN_PLANE.get(name, _VECTOR_IN_PLANE)
@@ -268,7 +269,7 @@ class BodyType:
         return self._cells_of(name, "w") if name in self.offsets else self.values[name]
 
     def _cells_of(self, name: str, owner: str) -> Any:
-        make, parts = self._places(name)
+        make, parts = self._storage(name)
         first = self.offsets[name]
         cells = [self.symbol(f"{owner}[{first + k}]") for k in range(_size(parts))]
         elements = [*cells, 1.0, 0.0]  # _ONE and _ZERO are the indices of the last two elements
@@ -297,7 +298,7 @@ class BodyType:
             yield from ((self.names[cell.sx.element_hash()], sx) for cell, sx in stored.values())
 
     def _share(self, key: str, value: Any, owner: str) -> Iterator[tuple[str, ca.SX]]:
-        for places, part in zip(self._places(key)[1], _parts(value), strict=True):
+        for places, part in zip(self._storage(key)[1], _parts(value), strict=True):
             for place, element in zip(places.ravel(), part.ravel(), strict=True):
                 if place >= 0:
                     yield f"{owner}[{self.offsets[key] + place}]", _sx(element)

@@ -48,7 +48,10 @@ class _WrenchesError(Exception):
 
 
 class _BeforeLoops(RobotPlant):
-    """Variant of a plant that stores the arguments of the forward dynamics."""
+    """Plant variant that stores the arguments of the forward dynamics.
+
+    Its joint accelerations and its energy are zero.
+    """
 
     arguments: _Arguments | None
 
@@ -66,7 +69,7 @@ class _BeforeLoops(RobotPlant):
 
 
 class _AfterLoops(RobotPlant):
-    """Variant of a plant with given joint accelerations and a given energy of the bodies."""
+    """Plant variant that reads the joint accelerations and the energy from `results`."""
 
     results: Array  # (nv + 1,) joint accelerations and energy
 
@@ -152,8 +155,8 @@ class PlantLoops:
         return self.memory.block
 
     @cached_property
-    def _sweeps(self) -> tuple[WrittenFunction, WrittenFunction]:
-        """C code of the joint accelerations and of the energies."""
+    def _dynamics_code(self) -> tuple[WrittenFunction, WrittenFunction]:
+        """C functions that compute the joint accelerations and the energies of the bodies."""
         return (
             body_sweeps(self.plant.equivalent_model, "tree_aba"),
             body_sweeps(self.plant.aligned_model, "tree_energy"),
@@ -162,7 +165,7 @@ class PlantLoops:
     @property
     def work(self) -> int:
         """Number of doubles of the workspace."""
-        return max(sweep.work for sweep in self._sweeps)
+        return max(sweep.work for sweep in self._dynamics_code)
 
     def last_stage(self, name: str) -> Graph:
         """Return the graph of the last stage of the plant function `name`.
@@ -179,9 +182,10 @@ class PlantLoops:
         return trace(f"{name}_after", function, inputs)
 
     def function(self, after: Graph) -> Callable[[Array], Array]:
-        """Return a plant function with NumPy code instead of the C loops.
+        """Return a plant function that computes the three stages without C code.
 
-        `after` is the graph of the last stage of the function.
+        `after` is the graph of the last stage. NumPy functions replace the C loops. The caller
+        compares the result with the original plant function.
         """
         plant, nv = self.plant, self.plant.model.nv
 
@@ -196,7 +200,7 @@ class PlantLoops:
 
     def text(self) -> Iterator[str]:
         """Yield the C functions `derivative` and `output`, which call the three stages."""
-        yield from (sweep.text for sweep in self._sweeps)
+        yield from (sweep.text for sweep in self._dynamics_code)
         nv, size = self.plant.model.nv, self.arguments.function.nnz_out()
         for name in LOOPED:
             calls = ["tree_aba(arguments, cells, results);"]

@@ -70,7 +70,7 @@ def check_purity(
 def _compare(port: Port, a: Array, b: Array, tolerance: float, source: str) -> None:
     """Raise ImpureBlockError if the values a and b of a port differ by more than the tolerance.
 
-    `source` is the origin of a in the error message.
+    `source` describes the two evaluations in the error message, such as "output, called twice,".
     """
     a, b = a.astype(float), b.astype(float)
     with np.errstate(invalid="ignore"):
@@ -404,7 +404,7 @@ def _port_pairs(evaluator: Evaluator) -> set[tuple[str, str]]:
 
 
 def _holds_outputs(block: Block) -> bool:
-    """Return True if the outputs of a block in C depend only on its states."""
+    """Return True for a block in C whose outputs depend only on its states."""
     return isinstance(block, WrittenBlock) and not block.reads_at_once
 
 
