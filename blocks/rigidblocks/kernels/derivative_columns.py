@@ -4,10 +4,10 @@ Each column belongs to a velocity variable. Passes over the bodies compute the c
 multiplies the columns along the paths of the velocity variables in the tree. C tables contain these
 paths (`structure_header`).
 
-All quantities are in base coordinates. A change of a joint variable changes the velocity v = [w;
-vO] of each body in the subtree of the joint by dv = [dw; dvO], and its acceleration by da + dv x v.
-w and dw are the angular components, vO and dvO the linear components. B is the velocity-product
-matrix of a body (`coriolis`). The matrix B of a subtree is the sum over its bodies.
+All quantities are in base coordinates. A change of a joint variable changes the velocity v of each
+body in the subtree of the joint by dv, and its acceleration by da + dv x v. v = [w; vO] and dv =
+[dw; dvO] consist of an angular and a linear component. B is the velocity-product matrix of a body
+(`coriolis`). The matrix B of a subtree is the sum over its bodies.
 
 Source: Carpentier and Mansard 2018; Singh, Russell and Wensing 2022.
 """

@@ -674,7 +674,7 @@ def _in_order(
 def _common_type(numpy: Any, arrays: list[Any]) -> Any:
     """Return the common floating-point type of arrays, with at least 32 bits.
 
-    Integer arrays count as arrays of the default floating-point type.
+    Only floating-point arrays count. If there are none, the result is the default type of `numpy`.
     """
     kinds = [one.dtype for one in arrays if "float" in str(one.dtype)]
     return reduce(numpy.promote_types, kinds, numpy.float32) if kinds else numpy.zeros(()).dtype

@@ -93,7 +93,7 @@ C_NAMES = {SWITCHING: "margins"}  # C names of functions, if they differ from th
 class TracedEvaluator(Evaluator):
     """Evaluator that runs the graphs of block functions, with numbers or with traced values.
 
-    The graphs are faster than the NumPy functions. Both return equal results, except for rounding.
+    The graphs are faster than the NumPy functions. Their results are equal up to rounding errors.
     """
 
     memory: Memory

@@ -358,7 +358,7 @@ def _quintic_spline(t: Array, y: Array) -> Array:
     h, D = np.diff(t)[:, None], np.diff(y, axis=0)
 
     def endpoint_factors(segments: slice, jerk: tuple[int, int], snap: tuple[int, int]) -> Array:
-        """Return matrices (m, 2, 2) from (v, a) at one end of m segments to a part of (j, s).
+        """Return the factors (m, 2, 2) of (v, a) at one end of m segments in equations of (j, s).
 
         `segments` selects the segments. `jerk` and `snap` contain the coefficients of v h and
         a h^2 in an equation of j and in an equation of s.

@@ -80,8 +80,8 @@ class StateMachine(Block):
     time of the transition. Timers start at this time, and actions use the values at this time. The
     durations of a sequence therefore do not depend on the sample time. The located time is exact if
     the compared values are linear in time. Otherwise it has the error of linear interpolation. The
-    outputs change at the next sample.
-    Per sample, the number of transitions is at most the number of states, and at most 8.
+    outputs change at the next sample. Per sample, the machine makes at most 8 transitions, and at
+    most as many as it has states.
 
     Guards and values are Python expressions with + - * /, abs, min and max. A guard consists of
     comparisons (< <= > >=), `and`, `or` and `not`. A name that is not compared is true if its value
@@ -441,7 +441,7 @@ _CALLS: dict[str, Callable[..., Any]] = {
 
 
 def compile_value(text: Expression, known: Iterable[str], owner: str) -> Function:
-    """Return the function of a number or of an arithmetic expression.
+    """Compile a number or an arithmetic expression to a function of the values by name.
 
     Args:
         text: Number or expression.
@@ -455,7 +455,7 @@ def compile_value(text: Expression, known: Iterable[str], owner: str) -> Functio
 
 
 def compile_guard(text: str, known: Iterable[str], owner: str) -> list[list[Comparison]]:
-    """Return a guard as a disjunction of conjunctions of comparisons.
+    """Compile a guard to comparisons in disjunctive normal form.
 
     Args:
         text: Guard.

@@ -25,7 +25,8 @@ def neutral(model: Tree) -> Array:
 def random_configuration(model: Tree, rng: np.random.Generator) -> Array:
     """Return a random configuration (nq,).
 
-    Angles are in [-pi, pi], distances in [-1 m, 1 m], and spatial rotations are random.
+    Angles are in [-pi, pi], and distances are in [-1 m, 1 m]. Quaternions represent random
+    orientations.
 
     Args:
         model: The model.

@@ -1,7 +1,7 @@
 """Distances along rays to shapes, triangles and height fields.
 
-The NumPy functions test all shapes. The C code (`c/algorithms/ray_casting.h`) computes the same
-formulas and uses a tree of bounding boxes, which `RayScene` builds.
+The NumPy functions test all shapes. The C code (`c/algorithms/ray_casting.h`) uses the same
+formulas. It finds the shapes near the ray with a tree of bounding boxes (`RayScene.tree`).
 """
 
 import hashlib

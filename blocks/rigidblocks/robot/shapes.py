@@ -257,8 +257,8 @@ class Shape(abc.ABC):
     def primitives(self) -> "Sequence[Shape]":
         """Return the shapes of this module whose union is this shape, in body coordinates.
 
-        A subclass in your own code overrides this method. The contact solvers, the pages and the
-        robot files then use these shapes.
+        A subclass in your own code overrides this method. The contact solvers, the
+        web pages and the exported robot files then use these shapes.
         """
         return (self,)
 
@@ -513,7 +513,7 @@ def _check_heights(heights: Array) -> None:
 def points_from_frame(points: Array, placement: Transform) -> Array:
     """Transform points (n, 3) from frame coordinates to body coordinates.
 
-    `placement` is the inverse transform, from body to frame coordinates.
+    `placement` is the transform in the opposite direction, from body to frame coordinates.
     """
     placed: Array = placement.r + points @ placement.E
     return placed

@@ -38,9 +38,9 @@ class GivenMotion(NamedTuple):
 
 
 def given_motion(function: Callable[[Any], Any], t: Any) -> GivenMotion:
-    """Return the value (k,) of a function of time at t, and its first two exact time derivatives.
+    """Return the value (k,) of a function of time at t, and its first two time derivatives.
 
-    t may be a traced scalar.
+    The derivatives are exact. t [s] may be a traced scalar.
     """
     exact = [
         _value_and_derivatives(value)
