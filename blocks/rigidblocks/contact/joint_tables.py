@@ -396,13 +396,13 @@ def _motion_subspace(joint: Joint) -> Array:
 
 
 def _rotational_dofs(joint: Joint) -> int:
-    """Return the number of rotational degrees of freedom of a joint, but at most 2."""
+    """Return the number of rotational degrees of freedom: 0, 1, or 2 for two or more."""
     rank = int(np.linalg.matrix_rank(_motion_subspace(joint)[:3])) if joint.nv else 0
     return 2 if rank > 1 else rank
 
 
 def _axis(joint: Joint) -> Array:
-    """Return the rotation axis (3,) of a joint, or zero for a joint without a unique axis."""
+    """Return the rotation axis (3,) of a joint, or a zero vector if no unique axis exists."""
     if _rotational_dofs(joint) != 1:
         return np.zeros(3)
     S = _motion_subspace(joint)[:3]

@@ -69,9 +69,10 @@ class PointKinematics(Block):
 class CompliantPoints(Block):
     """Base class of blocks with compliant contact of n points.
 
-    The class defines the parameters, the outputs and the longest stable hold time of the forces. A
-    subclass defines the model and the coefficients of the contact law as fields. K_t and D_t
-    default to K and D.
+    The class defines the parameters, the outputs and the longest stable hold time of the forces.
+    Subclasses define the fields. K [N/m] and D [N.s/m] are the stiffness and damping along the
+    normal, K_t and D_t along the tangents. mu is the coefficient of friction. K_t and D_t default
+    to K and D.
     """
 
     model: Model
@@ -124,9 +125,10 @@ class CompliantPoints(Block):
 
         The estimate assumes that all points are in contact and stick. The result is the stability
         limit (`stable_step`) of the normal spring or, if mu > 0, the smaller limit of the normal
-        and the tangential spring. The effective mass m_eff is 1 / (largest eigenvalue of J H^-1
-        J^T). J (3n, nv) is the Jacobian of the point velocities relative to the surfaces, and H the
-        joint-space inertia matrix. The estimate neglects gyroscopic forces.
+        and the tangential spring. The effective mass at the contact points is the reciprocal of the
+        largest eigenvalue of J H^-1 J^T. J (3n, nv) is the Jacobian of the point velocities
+        relative to the surfaces, and H the joint-space inertia matrix. The estimate neglects
+        gyroscopic forces.
 
         Raises:
             ValueError: `depth_ref` is not None, so the springs are nonlinear.
@@ -160,9 +162,12 @@ class GroundContact(CompliantPoints):
 
         f_n = max(0, K d + D dd/dt) in contact,  |f_t| <= mu f_n
 
-    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. The
-    inputs are the outputs of `PointKinematics`. The input `w` exists only if a body has a sphere.
-    Outputs:
+    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. K
+    [N/m] and D [N.s/m] are the stiffness and damping along the normal, K_t and D_t along the
+    tangents. mu is the coefficient of friction.
+
+    The inputs are the outputs of `PointKinematics`: positions p, velocities v and angular
+    velocities w. The input w exists only if a body has a sphere. Outputs:
 
     - `f_ext` (nb, 6), the wrenches on the bodies, for the input `f_ext` of a plant;
     - `force` (n, 3) [N], the forces at the points;
@@ -170,11 +175,12 @@ class GroundContact(CompliantPoints):
     - `in_contact` (n,), 1 if a contact force acts at the point, else 0.
 
     If `sample_time` [s] is given, the block computes the forces at the sample instants and holds
-    them between samples. It integrates the surface states z and x with a method that is stable for
-    every stiffness. Held forces are delayed and act at past positions of the body. If `lead` is
-    True, the block evaluates the force law at the extrapolated positions p + sample_time / 2 v of
-    the points. The errors of spring forces and positions are then of second order in sample_time.
-    Damping forces remain delayed.
+    them between samples. The sampled states are the displacements of the contact surface, z along
+    the normal and x along the tangents. Their integration is stable for every stiffness. Held
+    forces are delayed and act at past positions of the body. If `lead` is True, the block evaluates
+    the force law at the extrapolated positions p + sample_time / 2 v of the points. The errors of
+    spring forces and positions are then of second order in sample_time. Damping forces remain
+    delayed.
 
     If `sample_time` is None, the only state is the continuous state x. An explicit integrator then
     needs step sizes below D_t / K_t. The module `contact.compliant_contact` describes the sampled
@@ -234,7 +240,7 @@ class GroundContact(CompliantPoints):
 
     @cached_property
     def sampled(self) -> tuple[Port, ...]:
-        """Sampled states: surface displacements z and x, and the held outputs."""
+        """Sampled states: surface displacements z (normal) and x (tangential), and held outputs."""
         if self.sample_time is None:
             return ()
         z = Port(
@@ -299,10 +305,10 @@ class GroundContact(CompliantPoints):
         return np.vstack([point_jacobian(self.model, q, i, r) for i, r in points])
 
     def _contact(self, u: Record) -> tuple[Contact, Array]:
-        """Return gaps and normals of the points on the ground, and the body velocities (n, 3).
+        """Return the contact geometry of the points, and the velocities (n, 3) at the contacts.
 
         If `lead` is True, the function extrapolates the points to the middle of the hold interval.
-        The velocities [m/s] are velocities of the bodies at the points on the ground surface.
+        Each velocity [m/s] is the velocity of the body at the contact point `Contact.point`.
         """
         p = u.p if self.sample_time is None or not self.lead else u.p + self.sample_time / 2 * u.v
         touching = contact(self.ground, p, self._points.reach)
@@ -312,7 +318,7 @@ class GroundContact(CompliantPoints):
         return touching, u.v + np.array([cross(w, r) for w, r in zip(u.w, arm, strict=True)])
 
     def _sample(self, state: SurfaceState, force: ContactForce, touching: Contact) -> Values:
-        """Return the values of the sampled states and outputs after a sample."""
+        """Return the sampled states and outputs from the surface `state`, forces and contacts."""
         f, there = total_force(force, touching), contact_flags(force)
         f_ext = self._body_wrenches(f, touching.point)
         return {"z": state.z, "x": state.x, "f_ext": f_ext, "force": f, "in_contact": there}
@@ -350,7 +356,7 @@ class ContactPlant(CompliantPlant):
 
     - "adaptive or stiff" is recommended. The steps end when contacts open or close, so a bounce
       gains no energy at any stiffness. The step size may exceed the time constant D_t / K_t of the
-      patches.
+      tangential spring-dampers.
     - "adaptive" is sufficient if the contact is not stiff.
     - Explicit methods with fixed steps need steps below about 2.5 sqrt(m / K), 2.5 m / D and
       2.5 D_t / K_t, with the effective mass m at the contact. `simulate` issues a warning for
@@ -404,7 +410,8 @@ class ContactPlant(CompliantPlant):
     def modes(self, x: Record, p: Record) -> Array:
         """Return the eigenvalues [1/s] of the plant with all points in contact.
 
-        If mu is positive, all points stick, and the result includes -K_t / D_t of the patches.
+        If mu is positive, all points stick, and the result includes -K_t / D_t, the eigenvalue of
+        the tangential displacements x of the contact surface.
         """
         model, points = self._model, self._points
         q = self.robot.configuration(x)[0]
@@ -506,8 +513,9 @@ def _total_force(forces: list[Any]) -> Any:
 class ContactPair:
     """Contact of the points of one body with a surface of another body.
 
-    The points belong to the shapes of body `touching` in the model's field `contact`. `surface` is
-    fixed to body `touched` and is in coordinates of this body. The index -1 is the base.
+    `touching` and `touched` are body indices; `touched` = -1 is the base. The points belong to the
+    shapes of body `touching` in the model's field `contact`. `surface` is fixed to body `touched`
+    and is in coordinates of this body.
     """
 
     touching: int
@@ -622,8 +630,11 @@ class BodyContact(CompliantPoints):
 
         f_n = max(0, K d + D dd/dt) in contact,  |f_t| <= mu f_n
 
-    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. Each
-    of the `pairs` consists of the points of one body and a surface of another body. The force law
+    d [m] is the penetration depth of a point, f_n the normal force and f_t the friction force. K
+    [N/m] and D [N.s/m] are the stiffness and damping along the normal, K_t and D_t along the
+    tangents. mu is the coefficient of friction.
+
+    Each of the `pairs` consists of the points of one body and a surface of another body. The law
     is the continuous form of `GroundContact`, in the coordinates of the touched body. A sticking
     point therefore moves with the touched body. The force acts on the touching body, and the
     opposite force acts on the touched body at the same point. Therefore total momentum is
@@ -723,7 +734,11 @@ class BodyContact(CompliantPoints):
         return np.vstack(rows)
 
     def _contacts(self, x: Record, u: Record) -> list[tuple[PairMotion, Contact, Array, Array]]:
-        """Return the point motion, contact geometry, velocities and states x of each pair."""
+        """Return the point motion, contact geometry, contact velocities and states of each pair.
+
+        The contact velocities (n, 3) [m/s] are the velocities of the touching body relative to the
+        surface at the contact points. The states (n, 3) [m] are the surface displacements x.
+        """
         motions, found, k = pair_motions(self.model, u.q, u.qd, self._points), [], 0
         for motion, some in zip(motions, self._points, strict=True):
             touching = contact(some.pair.surface, motion.p, some.reach)

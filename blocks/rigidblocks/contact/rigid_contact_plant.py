@@ -87,15 +87,16 @@ class RigidContactPlant(WrittenBlock):
     The C code loops over tables, so the compile time does not depend on the number of pairs.
 
     Materials. `mu` and `e` are the coefficients of friction and restitution. `mu_static` is the
-    coefficient of static friction, by default `mu`. These coefficients, `torsional` [m] and
-    `rolling` [m] are scalars or arrays (nb + 1,). An array has one value for each body; the last
-    value is for the ground. A shape with a `Material` has the coefficients of that material. A
-    contact uses the geometric means of mu, mu_static and e of the two shapes. It uses the larger
-    `torsional` and the larger `rolling` of the two shapes. `material_pairs` overrides this rule for
-    a pair of material names: (name, name, Material). At each contact point, the friction moment is
-    at most `torsional` p_n about the normal and `rolling` p_n about the tangents. The moments
-    oppose the relative angular velocity. The parameters of the block contain the values of the
-    bodies and the ground, then of the materials, then of the material pairs.
+    coefficient of static friction, by default `mu`. `torsional` [m] and `rolling` [m] are the
+    coefficients of torsional and rolling friction. Each coefficient is a scalar or an array
+    (nb + 1,). An array has one value for each body; the last value is for the ground. A shape with
+    a `Material` has the coefficients of that material. A contact uses the geometric means of mu,
+    mu_static and e of the two shapes. It uses the larger `torsional` and the larger `rolling` of
+    the two shapes. `material_pairs` overrides this rule for a pair of material names:
+    (name, name, Material). At each contact point, the friction moment is at most `torsional` p_n
+    about the normal and `rolling` p_n about the tangents. The moments oppose the relative angular
+    velocity. The parameters of the block contain the values of the bodies and the ground, then of
+    the materials, then of the material pairs.
 
     Restitution acts in the step in which the gap would close. An impact propagates through a chain
     of touching bodies in the same step. If `restitution` is "newton", contacts separate at e times
@@ -105,7 +106,7 @@ class RigidContactPlant(WrittenBlock):
     Motion. q (nq,) and qd (nv,) are the coordinates and velocities of the model. qd is the velocity
     at the middle of the previous step (leapfrog). Therefore free flight conserves energy and
     momentum, and an elastic bounce conserves energy. The inputs are the joint forces tau (nv,), if
-    the model has joints, and the wrenches f_ext (nb, 6) on the bodies in base coordinates.
+    a body is not free, and the wrenches f_ext (nb, 6) on the bodies in base coordinates.
 
     Outputs. f_contact (nb, 6) contains the contact wrenches on the bodies over the step. in_contact
     (nb,) is 1 if a contact force acts on the body, else 0. centre_of_pressure (nb, 3) [m] is the
@@ -116,13 +117,13 @@ class RigidContactPlant(WrittenBlock):
     is the largest penetration depth. A position correction removes overlaps, such as initial
     overlaps, over several steps without a change of the velocities.
 
-    Sensors. Each of the `sensors` has two sides, which consist of bodies, materials or the ground.
-    A sensor `toe` has the output toe_wrench (6,), the wrench of the second side on the first side
-    over the step. Other outputs are toe_normal_force [N], toe_in_contact, toe_slip (3,) [m/s] along
-    the surface and toe_centre_of_pressure (3,) [m]. toe_slip and toe_centre_of_pressure are means
-    weighted by the normal forces; they are zero if the sides do not touch. If `distance` is True,
-    the sensor also has the outputs toe_distance [m] at q, and the nearest points toe_on_one and
-    toe_on_other (3,) [m].
+    Sensors. Each of the `sensors` measures the contacts between two sides, `one` and `other`. A
+    side is a group of bodies, materials or fixed shapes. A sensor `toe` has the output toe_wrench
+    (6,), the wrench of side `other` on side `one` over the step. Other outputs are toe_normal_force
+    [N], toe_in_contact, toe_slip (3,) [m/s] along the surface and toe_centre_of_pressure (3,) [m].
+    toe_slip and toe_centre_of_pressure are means weighted by the normal forces; they are zero if
+    the sides do not touch. If `distance` is True, the sensor also has the outputs toe_distance [m]
+    at q, and the nearest points toe_on_one and toe_on_other (3,) [m] of the sides.
 
     Closed loops. The solver supports revolute, prismatic, cylindrical, spherical, planar and fixed
     loop joints. The solver eliminates the loop constraints from the inverse inertia matrix and
@@ -218,7 +219,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:
-        """Inputs: joint forces tau (nv,) of a model with joints, and wrenches f_ext (nb, 6)."""
+        """Inputs: joint forces tau (nv,) if a body is not free, and body wrenches f_ext (nb, 6)."""
         wrenches = wrench_port(self.model)
         return (force_port(self.model.joint), wrenches) if self._trees.links else (wrenches,)
 
@@ -251,9 +252,10 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _coefficients(self) -> dict[str, Array]:
-        """Start values of the material coefficients, by name.
+        """Material coefficients by name, each in the order of the material table.
 
-        Coefficients without an effect are omitted.
+        mu and e are always included, mu_static only if it differs from mu, and torsional and
+        rolling only if a value is nonzero.
         """
         given = {name: getattr(self, name) for name in COEFFICIENTS}
         given["mu_static"] = self.mu if self.mu_static is None else self.mu_static
@@ -337,7 +339,7 @@ class RigidContactPlant(WrittenBlock):
 
     @property
     def _has_static_friction(self) -> bool:
-        """True if static friction exceeds sliding friction for a body or material."""
+        """True if mu_static differs from mu for a body, a material or a material pair."""
         return "mu_static" in self._coefficients
 
     def _is_angle(self, d: int) -> bool:
@@ -466,6 +468,9 @@ class BouncingBall(Block):
         dz/dt = v,  dv/dt = -g         above the floor, z = 0
         v+ = -e v-                     at an impact, with the impulse m (1 + e) |v-|
 
+    z is the height, v the upward velocity, and g gravity. v- and v+ are the velocities before and
+    after an impact. The mass m does not affect the motion.
+
     `e` is the coefficient of restitution, from 0 to 1. The ball stays on the floor if its rebound
     velocity would be below `v_rest` [m/s]. Without this limit, a ball with e < 1 would have
     infinitely many impacts within a finite time proportional to v+ / g (Zeno behaviour). The states
@@ -525,7 +530,7 @@ class BouncingBall(Block):
         return {"a": self._acceleration(x, p)}
 
     def _free_margin(self, x: Record) -> Any:
-        """Return the margin of free flight, positive above the floor and for an upward velocity."""
+        """Return max(z, v), positive if the ball is above the floor or moves upwards."""
         return maximum(x.z, x.v)
 
     def _acceleration(self, x: Record, p: Record) -> Any:

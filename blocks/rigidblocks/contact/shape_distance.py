@@ -1,6 +1,6 @@
 """Distance and contact points of two shapes.
 
-Plants with rigid contact and these functions use the same C code (`c/contact`).
+The functions use the C code of plants with rigid contact (`c/contact`).
 """
 
 import ctypes
@@ -54,8 +54,8 @@ def proximity(a: Shape | Surface, X_a: Transform, b: Shape | Surface, X_b: Trans
     """Return the signed distance, normal and closest points of two shapes, in base coordinates.
 
     The result is exact except for rounding errors. Some pairs of shapes have a closed form. Other
-    pairs use GJK, EPA if the shapes overlap, and Newton's method if one shape is curved. If several
-    normals or points are equally close, the function returns one of them.
+    pairs use the GJK algorithm. Overlapping shapes also use the EPA algorithm, and curved shapes
+    Newton's method. If several normals or points are equally close, the function returns one.
 
     Args:
         a: Shape A.

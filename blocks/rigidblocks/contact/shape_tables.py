@@ -5,8 +5,8 @@ reads the material tables. Additional tables contain the planes and faces of pol
 pressure model of `c/contact/compliant_forces.h`.
 
 The hull graph contains the neighbours of each vertex of a convex hull. `c/contact/shapes.h` finds a
-support vertex by hill climbing from vertex to vertex. On a convex polytope, a vertex without a
-higher neighbour is the highest one.
+support vertex, which is the farthest vertex in a given direction, by hill climbing along edges. On
+a convex polytope, a vertex is a support vertex if none of its neighbours is farther.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -229,9 +229,11 @@ def shape_rows(shape: Shape | Surface) -> Iterator[tuple[Array, Transform]]:
 
 
 def _row(kind: int, half: ArrayLike, radius: float, size: float, vertices: ArrayLike = ()) -> Array:
-    """Return a shape table row: type, half-extents, radius, vertex count, width, zero, vertices.
+    """Return the table row of a shape.
 
-    `kind` is the shape type, `half` (3,) the half-extents [m], `size` the smallest width [m].
+    The row contains the shape type `kind`, the half-extents `half` (3,) [m], `radius` [m], the
+    vertex count, the smallest width `size` [m], a zero and the `vertices` (n, 3) [m]. The zero
+    means that the row has no hull graph.
     """
     flat = np.ravel(np.asarray(vertices, dtype=float))
     return np.array([kind, *np.asarray(half, dtype=float), radius, flat.size // 3, size, 0, *flat])
@@ -276,7 +278,7 @@ MOST_ON_STACK = 2**15  # largest workspace [bytes] on the stack; a stack may hav
 def scene_tables(model: Model, ground: Sequence[Shape | Surface]) -> str:
     """Return the C tables of the bodies of a model and of all shapes.
 
-    The shapes are in the model's field `contact` and in `ground`, which is in base coordinates.
+    The shapes are the field `contact` of the model and the fixed shapes `ground`.
     """
     centres = [body_centre(body) for body in model.inertia]
     rows = list(placed_rows(model, ground, centres))
@@ -380,7 +382,7 @@ def workspace_text(size: int) -> str:
 
 
 def table(kind: str, name: str, rows: Iterable[object]) -> str:
-    """Return the definition of a C array, with one element or row for each item of `rows`."""
+    """Return the definition of a C array of type `kind`, with an element or row per item."""
     values = [np.asarray(row) for row in rows]
     width = f"[{values[0].size}]" if values[0].ndim else ""
     texts = (
@@ -391,7 +393,7 @@ def table(kind: str, name: str, rows: Iterable[object]) -> str:
 
 
 def number_text(value: object) -> str:
-    """Return the C literal of a number, 1e300 or -1e300 for infinite values."""
+    """Return the C literal of a number; infinite values become 1e300 or -1e300."""
     if isinstance(value, int | np.integer):
         return str(int(value))
     number = float(value)  # type: ignore[arg-type]
@@ -406,7 +408,7 @@ COEFFICIENTS = ("mu", "mu_static", "e", "torsional", "rolling")
 class MaterialTables:
     """C tables of the materials of bodies, shapes and material pairs.
 
-    The table has three groups of materials, in this order. The first group belongs to the bodies
+    The tables list three groups of materials, in this order. The first group belongs to the bodies
     and the ground and applies to shapes without a material. The second group contains the distinct
     materials of shapes. The third group contains the materials of the material pairs `pairs`.
     """
@@ -422,7 +424,7 @@ class MaterialTables:
         return (*own, *((self.model.nb, surface) for surface in self.ground))
 
     @cached_property
-    def own(self) -> tuple[Material, ...]:
+    def shape_materials(self) -> tuple[Material, ...]:
         """Distinct materials of the shapes, in the order of their first occurrence."""
         return tuple(dict.fromkeys(s.material for _, s in self.shapes if s.material is not None))
 
@@ -438,7 +440,7 @@ class MaterialTables:
         Several materials can have the same name; a named pair then gives several index pairs.
         """
         places: dict[str, list[int]] = {}
-        for k, material in enumerate(self.own):
+        for k, material in enumerate(self.shape_materials):
             places.setdefault(material.name, []).append(self.bodies + k)
         found: dict[tuple[int, int], Material] = {}
         for a, b, material in self.pairs:
@@ -462,13 +464,13 @@ class MaterialTables:
         `body_values` contains the values of the bodies and the ground, as a scalar or (nb + 1,).
         """
         first = np.broadcast_to(np.asarray(body_values, dtype=float), (self.bodies,))
-        others = [*self.own, *(material for *_, material in self.pair_materials)]
+        others = [*self.shape_materials, *(material for *_, material in self.pair_materials)]
         rest = [static_friction(m) if name == "mu_static" else getattr(m, name) for m in others]
         return np.array([*first, *rest])
 
     def text(self) -> str:
         """Return the C tables: number of materials, material of each shape, material pairs."""
-        n, pairs = self.bodies + len(self.own), self.pair_materials
+        n, pairs = self.bodies + len(self.shape_materials), self.pair_materials
         keys = [float(i * n + j) for i, j, _ in pairs]
         return "\n".join(
             [
@@ -481,7 +483,11 @@ class MaterialTables:
     def _row_materials(self) -> Iterator[int]:
         """Yield the index of the material of each shape table row."""
         for body, shape in self.shapes:
-            at = body if shape.material is None else self.bodies + self.own.index(shape.material)
+            at = (
+                body
+                if shape.material is None
+                else self.bodies + self.shape_materials.index(shape.material)
+            )
             yield from (at for _ in shape_rows(shape))
 
 
@@ -522,7 +528,7 @@ def hull_graph(vertices: Array) -> Array:
 
 
 def _checked_points(vertices: Array) -> Array:
-    """Return the points (n, 3); raise ValueError for no points and for infinite coordinates."""
+    """Return the points (n, 3); raise ValueError if none exist or a coordinate is not finite."""
     points = np.asarray(vertices, dtype=float)
     if points.ndim != 2 or points.shape[1] != 3 or not len(points):
         raise ValueError(
@@ -657,8 +663,9 @@ def _first_tetrahedron(
 ) -> tuple[int, int, int, int]:
     """Return the indices of four vertices that span a tetrahedron with a nonzero volume.
 
-    The first is order[0]. Each other vertex is the farthest from the previous ones. `exact`
-    contains the integer coordinates of the vertices.
+    The first vertex is order[0]. The second is the farthest from the first, the third from the line
+    through both, and the fourth from the plane through all three. `order` contains the vertex
+    indices by decreasing distance from the mean, `exact` the integer coordinates.
     """
     i = order[0]
     arm = vertices - vertices[i]

@@ -1,4 +1,4 @@
-"""Blocks for compliant contact between shapes (`SoftContact`, `SoftContactPlant`) and C tables."""
+"""Blocks for compliant contact between shapes, and the C tables of these blocks."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -48,13 +48,14 @@ COLUMNS = {"K": "stiffness", "D": "damping", "mu": "mu"}
 class SoftTables:
     """C tables of the shapes of the model and the ground, with candidate pairs and materials.
 
-    In the material tables, the material `own` of the block comes first. The materials of the shapes
-    follow, then the materials of `material_pairs`.
+    In the material tables, the `default_material` comes first. It has the coefficients of the block
+    and applies to shapes without a material. The materials of the shapes follow, then the materials
+    of `material_pairs`.
     """
 
     model: Model
     ground: tuple[Shape | Surface, ...]
-    own: Material
+    default_material: Material
     collision_exclusions: tuple[tuple[str, str], ...] = ()
     material_pairs: tuple[MaterialPair, ...] = ()
 
@@ -94,7 +95,7 @@ class SoftTables:
     @cached_property
     def materials(self) -> tuple[Material, ...]:
         """Materials: first the material of the block, then each distinct material of the shapes."""
-        return (self.own, *self._materials.own)
+        return (self.default_material, *self._materials.shape_materials)
 
     @property
     def pair_materials(self) -> tuple[Material, ...]:
@@ -107,7 +108,7 @@ class SoftTables:
         A material without a value has the value of the block.
         """
         given = [getattr(one, COLUMNS[name]) for one in (*self.materials, *self.pair_materials)]
-        usual = getattr(self.own, COLUMNS[name])
+        usual = getattr(self.default_material, COLUMNS[name])
         return np.array([usual if value is None else value for value in given], dtype=float)
 
     def text(self) -> str:
@@ -134,7 +135,10 @@ class SoftTables:
 
     @property
     def _masses(self) -> list[float]:
-        """Mass [kg] of each body with shapes; a massless body has the mass of the whole model."""
+        """Mass [kg] of each body with shapes, for the default of D_t.
+
+        For a massless body, the result contains the mass of the whole model.
+        """
         whole = sum(body.m for body in self.model.inertia)
         masses = [self.model.inertia[i].m for i in self.bodies]
         return [m if m > 0 else whole for m in masses]
@@ -170,9 +174,9 @@ class SoftTables:
 
     def _row_materials(self) -> Iterator[int]:
         """Yield the index of the material of each shape table row."""
-        own = self._materials.own
+        materials = self._materials.shape_materials
         for _, shape in self._materials.shapes:
-            at = 0 if shape.material is None else 1 + own.index(shape.material)
+            at = 0 if shape.material is None else 1 + materials.index(shape.material)
             yield from (at for _ in shape_rows(shape))
 
 
@@ -186,16 +190,19 @@ class SoftContact(StagedBlock):
         at points      f = g (K d + D dd/dt) (1 + c dd/dt),  g = sqrt(d / depth_ref) or 1
         on polytopes   p = (K d + D dd/dt) (1 + c dd/dt) / A,  |f_t| <= mu f_n
 
-    d is the penetration depth. If a factor is negative, the normal force f or the pressure p is 0.
+    f [N] is the normal force at a contact point, and p [Pa] the pressure on a polytope. d [m] is
+    the penetration depth, K [N/m] the stiffness and D [N.s/m] the damping. If K d + D dd/dt or
+    1 + c dd/dt is negative, f and p are 0. f_t and f_n are the friction force and the total normal
+    force of a pair of shapes, and mu is the coefficient of friction.
 
     Shapes. The field `contact` of the model lists the shapes of the bodies. `ground` lists fixed
     shapes and surfaces in base coordinates. The narrow phase uses the C code of rigid contact.
     Polytopes are boxes and hulls of up to 64 vertices. A pressure acts over the overlap of two
     polytopes, or of a polytope and the ground (`c/contact/compliant_forces.h`). For polytopes d is
-    the penetration depth of a point, and A is the area of the largest face of the smaller shape. A
-    cube of mass m that rests on a plane has the depth d = m g / K. Other shapes have up to four
-    contact points along one normal, or along each of eight normals on height fields and meshes.
-    Each point has a spring K and a damper D. Adjacent bodies have no contact. The pairs in
+    the penetration depth of a point, and A the area of the largest face of the smaller of the two
+    shapes. A cube of mass m that rests on a plane has the depth d = m g / K. Other shapes have up
+    to four contact points along one normal, or along each of eight normals on height fields and
+    meshes. Each point has a spring K and a damper D. Adjacent bodies have no contact. The pairs in
     `collision_exclusions`, in which "ground" means all fixed shapes, have no contact either.
 
     Force law. `dissipation` c [s/m] is the coefficient of Hunt and Crossley. If `depth_ref` [m] is
@@ -212,8 +219,8 @@ class SoftContact(StagedBlock):
     Friction acts between two shapes as one patch per pair. Within the friction cone, the patch
     sticks to both bodies by a spring K_t and a damper D_t. The default of K_t is K. The default of
     D_t is sqrt(K_t m) with the smaller mass m of the two bodies. The patch also transmits a
-    friction moment about the normal. The moment is at most mu times the sum of f_n r over the
-    points. f_n is the normal force, and r the distance of a point from the centre of pressure. If
+    friction moment about the normal. The moment is at most mu times the sum of f r over the
+    points, where r is the distance of a point from the centre of pressure. If
     any mu is positive, the displacements and angles of the patches are the states x (pairs, 4).
 
     Outputs:
@@ -225,8 +232,8 @@ class SoftContact(StagedBlock):
     - `left_out`, the number of contact points, normals and face pieces that exceed the fixed
       buffers. It is zero unless the ground has details smaller than the shapes on it.
 
-    Each of the `sensors` has two sides and the same outputs as a sensor of `RigidContactPlant`, as
-    values at the current time. As a separate part of a system, this block holds its forces over a
+    Each of the `sensors` has the outputs of a sensor of `RigidContactPlant`, as values at the
+    current time. As a separate part of a system, this block holds its forces over a
     communication step. `SoftContactPlant` instead computes the forces at each stage of its step.
 
     Raises:
@@ -393,10 +400,10 @@ class SoftContact(StagedBlock):
         return np.split(w, np.cumsum(self._sizes)[:-1])
 
     def stage_numbers(self, model: Model, q: Array, qd: Array, x: Record, p: Record) -> Array:
-        """Return the inputs of the C function `soft_contact` as one vector.
+        """Return the arguments (n,) of the C function `soft_contact` at one integrator stage.
 
-        The inputs are the poses and velocities of the bodies with shapes, the patch states and the
-        coefficients.
+        The arguments are the poses and velocities of the bodies with shapes, the patch states and
+        the coefficients.
         """
         X0, v = body_poses(model, q), body_velocities(model, q, qd)
         found: list[Any] = []
@@ -548,7 +555,10 @@ class SoftContactPlant(CompliantPlant, StagedBlock):
         return {**robot, **self.contact.patch_rates(w)}
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions of the robot, and the pair margins from the C result w."""
+        """Return the switching functions of the robot and the margins of the shape pairs.
+
+        w (`stage_size`,) is the result of the C function `soft_contact`.
+        """
         del u
         return np.concatenate([self.robot.switching_functions(x, p), self.contact.pair_margins(w)])
 

@@ -48,7 +48,7 @@ Placement = Transform | ArrayLike
 class WorldPart:
     """Robot or free body of a world: model, joint properties, initial state and force elements.
 
-    `model` is the model at its placement in the world. `single` is True for a free body.
+    The base coordinates of `model` are world coordinates. `single` is True for a free body.
     """
 
     model: Model
@@ -129,9 +129,9 @@ def shifted_elements(
 ) -> dict[str, tuple[Any, ...]]:
     """Return the force elements of a robot with the joint and body indices of `model`.
 
-    `model` may have an additional first body for the robot base. X is the placement of the base,
-    with which the function transforms points on the base to world coordinates. The keys of the
-    result are fields of `WorldPart`.
+    `model` may have an additional first body for the robot base. The function converts points on
+    the base to world coordinates. X is the transform from world to base coordinates. The keys of
+    the result are fields of `WorldPart`.
     """
     n, springs = model.nb - robot.model.nb, list[PointSpring]()
     for one in robot.springs:
@@ -151,10 +151,10 @@ def shifted_elements(
 
 
 def _shift_tendon(tendon: Tendon, n: int, X: Transform | None = None) -> Tendon:
-    """Return a tendon with joint and body indices plus n.
+    """Return a copy of a tendon, with n added to its joint and body indices.
 
-    X is the placement of the base, with which the function transforms frames on the base to world
-    coordinates. By default, they do not change.
+    If the transform X from world to base coordinates is given, the function converts the frames on
+    the base to world coordinates.
     """
     line = tendon.line
     if line is not None:
@@ -208,7 +208,9 @@ def _shift_body(body: int, n: int) -> int:
 
 
 def placement(at: Placement, name: str) -> Transform:
-    """Convert the placement `at` of a member, a position or a transform, to a transform.
+    """Return the placement of a member as the transform from world to member coordinates.
+
+    `at` is a position (3,) [m] or a transform. `name` is the member name for error messages.
 
     Raises:
         ValueError: The position or transform is invalid.

@@ -21,8 +21,8 @@ class Member:
     """Robot or free body of a world, with its slices in the arrays of the world.
 
     `bodies`, `q` and `qd` are slices of the bodies, position variables and velocity variables.
-    `single` is True for a free body. The ports of a free body have no body axis, and a free body
-    has no joint forces.
+    `single` is True for a free body. A free body has no joint forces. Its ports have no array axis
+    for the body index: f_ext has the shape (6,) instead of (1, 6).
     """
 
     name: str
@@ -70,8 +70,8 @@ MEMBER_PORTS = (  # ports with an element for each body or joint variable
 class PlantOfMembers(BlockInC):
     """Plant of several robots and bodies, with one set of ports for each member.
 
-    Port names start with the name of the member. Other ports of the plant, including sensor ports,
-    have no member prefix. Subclasses have the fields `plant` and `members`.
+    The names of these ports start with the name of the member. Ports of the whole plant, such as
+    sensor ports, have no member prefix. Subclasses have the fields `plant` and `members`.
     """
 
     plant: RigidContactPlant | SoftContactPlant
@@ -115,17 +115,17 @@ class PlantOfMembers(BlockInC):
 
     @cached_property
     def start_relations(self) -> tuple[StartRelation, ...]:
-        """Start relations of the plant, with the states of the members."""
+        """Start relations of the plant, whose terms refer to the states of the members."""
         return tuple(
             relation._replace(terms=tuple(self._member_term(*term) for term in relation.terms))
             for relation in self.plant.start_relations
         )
 
     def _member_term(self, name: str, k: int, weight: float) -> tuple[str, int, float]:
-        """Return the start relation term `weight` times element k of the plant state `name`.
+        """Convert a term of a start relation from a plant state to a member state.
 
-        The term contains the name of the member state with this element, the index of the element
-        in the member state, and the weight.
+        The term is `weight` times element k of the plant state `name`. The result contains the name
+        of the member state, the index of the element in the member state, and the weight.
         """
         for member in self.members:
             part = member.slice_of(name)
@@ -165,10 +165,11 @@ def is_split(port: Port) -> bool:
 class WorldPlant(PlantOfMembers, WrittenBlock):
     """`RigidContactPlant` of several robots and bodies, with ports for each member.
 
-    `World.plant` creates this block. Port names start with the name of the member. A robot `arm`
-    with n bodies has arm_q, arm_qd, arm_tau, arm_f_ext (n, 6), arm_f_contact (n, 6), arm_in_contact
-    (n,) and arm_centre_of_pressure (n, 3). A free body `ball` has these ports except tau, without
-    the body axis. All other ports, including sensor ports, have no member prefix.
+    `World.plant` creates this block. The ports of a member start with its name. A robot `arm` with
+    n bodies has arm_q, arm_qd, arm_tau, arm_f_ext (n, 6), arm_f_contact (n, 6), arm_in_contact
+    (n,) and arm_centre_of_pressure (n, 3). A free body `ball` has these ports except tau; their
+    shapes have no n, for example ball_f_ext (6,). Ports of the whole plant, such as sensor ports,
+    have no member prefix.
     """
 
     plant: RigidContactPlant
@@ -212,11 +213,11 @@ class WorldPlant(PlantOfMembers, WrittenBlock):
 class SoftWorldPlant(PlantOfMembers, StagedBlock):
     """`SoftContactPlant` of several robots and bodies, with ports for each member.
 
-    `World.soft_plant` creates this block. Port names start with the name of the member. A robot
-    `arm` with n bodies has arm_q, arm_qd, arm_qdd, arm_tau, arm_f_ext and arm_f_contact (n, 6),
+    `World.soft_plant` creates this block. The ports of a member start with its name. A robot `arm`
+    with n bodies has arm_q, arm_qd, arm_qdd, arm_tau, arm_f_ext and arm_f_contact (n, 6),
     arm_in_contact, arm_normal_force, arm_depth and arm_pressure (n,) and arm_centre_of_pressure (n,
-    3). A free body `ball` has these ports except tau, without the body axis. All other ports,
-    including sensor ports, have no member prefix.
+    3). A free body `ball` has these ports except tau; their shapes have no n, for example
+    ball_f_ext (6,). Ports of the whole plant, such as sensor ports, have no member prefix.
     """
 
     plant: SoftContactPlant
@@ -278,7 +279,7 @@ class SoftWorldPlant(PlantOfMembers, StagedBlock):
         return self._member_values(call(self.plant, "project", t, *self._plant_records(x, u), p))
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions of the plant."""
+        """Return the switching functions of the plant, with the results w of the C function."""
         return self.plant.changes(*self._plant_records(x, u), p, w)
 
     def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:

@@ -205,7 +205,7 @@ class Batch:
     @cached_property
     def _library(self) -> ctypes.CDLL:
         """Compiled C functions for all runs."""
-        return _loop(self._memory, self._method, self._h, self._dt, self.lanes)
+        return _load_lane_library(self._memory, self._method, self._h, self._dt, self.lanes)
 
     def compile(self) -> None:
         """Compile the C functions that execute all runs."""
@@ -491,10 +491,13 @@ class _StartValues:
         return flat
 
 
-def _loop(memory: Memory, method: Method, h: float, dt: float, lanes: int) -> ctypes.CDLL:
+def _load_lane_library(
+    memory: Memory, method: Method, h: float, dt: float, lanes: int
+) -> ctypes.CDLL:
     """Compile c/lanes/lane_library.c for a block, and return the loaded library.
 
-    The library contains the functions rb_begin, rb_step and rb_run.
+    The library contains the functions rb_begin, rb_step and rb_run, which initialize, step and
+    simulate all runs.
     """
     generated = {"steps.h": steps_header(memory, method, h, dt)}
     library = lane_library(generated, lanes)

@@ -189,9 +189,10 @@ class ContactEvent(NamedTuple):
 
     @property
     def kind(self) -> str:
-        """Type of the event: impact, loss, gain, slip, stick or regrouping.
+        """Type of the event: "impact", "loss", "gain", "slip", "stick" or "regrouping".
 
-        In a regrouping, the forces are redistributed among dependent contacts.
+        At a loss, contacts open. At a gain, contacts close without an impact. At a regrouping, only
+        the forces of dependent contacts change.
         """
         closed, was = set(self.after.closed), set(self.before.closed)
         slip, slipped = set(self.after.slip), set(self.before.slip)
@@ -267,8 +268,9 @@ def simulate_contact(
         ValueError: A contact penetrates initially, e is outside 0 .. 1, or the duration is not a
             multiple of dt.
         TraceError: `contacts` cannot be traced.
-        ArithmeticError: No contact forces prevent penetration, pivoting or the impacts do not
-            converge, or more than 100 + 10 n events occur within one dt.
+        ArithmeticError: Penetration occurs for every contact force, the contact solver does not
+            converge, contacts still approach after 4 successive impacts, or more than 100 + 10 n
+            events occur within one dt.
     """
     grid = communication_points(0.0, t_stop, dt)
     q0, qd0 = configuration_array(model, q0), np.array(qd0, dtype=float)
@@ -366,7 +368,10 @@ class Scene:
     def motion_after_event(
         self, t: float, q: Array, qd: Array, phase_before: Phase, events: list[ContactEvent]
     ) -> "SmoothMotion":
-        """Resolve the impacts at an event, and return the motion in the next contact mode."""
+        """Resolve the impacts at an event, and return the motion in the next contact mode.
+
+        `phase_before` is the contact mode before the event. The event is appended to `events`.
+        """
         q, qd, impulse, closed = self._resolve_impacts(t, q, qd)
         qd, phase = self.project_state(q, qd, closed)[1], Phase()
         if closed:
@@ -518,7 +523,7 @@ def _fixed_rows(
 ) -> Iterator[SmoothMotion]:
     """Simulate with fixed steps, and yield the motion at each of the times [s]."""
     for end in times:
-        known = len(events)
+        n_recorded = len(events)
         while end - motion.t > 1e-13 * end:
             memory = Memory(motion)
             evaluator, dt = numpy_evaluator(memory), end - motion.t
@@ -527,7 +532,7 @@ def _fixed_rows(
             if not there.happened:
                 motion = SmoothMotion(scene, motion.phase, end, q, qd)
                 break
-            motion = _continue_after_event(scene, there.t, q, qd, motion.phase, events, known)
+            motion = _continue_after_event(scene, there.t, q, qd, motion.phase, events, n_recorded)
         yield SmoothMotion(scene, motion.phase, end, motion.q0, motion.qd0)
 
 
@@ -539,7 +544,7 @@ def _rows(
     steps: EventSteps,
 ) -> Iterator[SmoothMotion]:
     """Simulate with adaptive steps and dense output; yield the motion at each of the times [s]."""
-    k, known, end = 0, len(events), times[-1]
+    k, n_recorded, end = 0, len(events), times[-1]
     while k < len(times):
         memory = Memory(motion)
         where, evaluator = memory.where, numpy_evaluator(memory)
@@ -550,13 +555,15 @@ def _rows(
             while k < len(times) and times[k] <= until:
                 m = segment.memory_at_time(times[k])
                 yield SmoothMotion(scene, motion.phase, times[k], m[where["q"]], m[where["qd"]])
-                k, known = k + 1, len(events)
+                k, n_recorded = k + 1, len(events)
         if segment is not None and segment.happened:
             q, qd = segment.after[where["q"]], segment.after[where["qd"]]
-            motion = _continue_after_event(scene, segment.end, q, qd, motion.phase, events, known)
+            motion = _continue_after_event(
+                scene, segment.end, q, qd, motion.phase, events, n_recorded
+            )
         while k < len(times) and times[k] - motion.t <= 1e-13 * times[k]:
             yield SmoothMotion(scene, motion.phase, times[k], motion.q0, motion.qd0)
-            k, known = k + 1, len(events)
+            k, n_recorded = k + 1, len(events)
 
 
 def _continue_after_event(
@@ -566,15 +573,15 @@ def _continue_after_event(
     qd: Array,
     phase: Phase,
     events: list[ContactEvent],
-    known: int,
+    n_recorded: int,
 ) -> SmoothMotion:
     """Record the contact event at a time t [s], and return the motion in the next contact mode.
 
-    `known` is the number of events up to the last recorded sample. Raises ArithmeticError if too
-    many events occur between two recorded samples.
+    `n_recorded` is the number of events up to the last recorded sample. Raises ArithmeticError if
+    too many events occur between two recorded samples.
     """
     most = EVENTS + 10 * len(scene.equations.surfaces(q, qd).gap)
-    if len(events) - known >= most:
+    if len(events) - n_recorded >= most:
         raise ArithmeticError(
             f"{most} events occurred within one step, the last at t = {t:.9g} s; increase "
             "`rest`, the speed below which bounces end"

@@ -1,8 +1,9 @@
 """Diagnosis of runs: warnings at the start, remarks of blocks, and the cause of a divergence.
 
-At the start, a run warns about late samples and about holds and inner steps that exceed a stability
-limit. For a divergent run, the diagnosis names the signal that grew first, and a gain that is too
-high for the hold.
+At the start, a run warns about blocks that read an output one sample late, and about holds and
+inner steps that exceed a stability limit. At the end, blocks can comment on the run
+(`Block.remarks`). For a divergent run, the diagnosis names the signal that grew first. If the hold
+causes the divergence, the diagnosis also names a gain that is too high.
 """
 
 import contextlib
@@ -39,8 +40,9 @@ BISECTIONS = 12
 def explain_divergence(plan: Plan, result: Result, *, linearizes: bool) -> str:
     """Return the probable cause of infinite or NaN values in a run, as text for an error message.
 
-    The text names the signal that grew first. If `linearizes` is true, the text also names the gain
-    that is too high for the hold. The text is empty if both are unknown.
+    The text names the signal that grew first. If `linearizes` is true, the function also linearizes
+    the system, and the text names a gain that is too high for the hold. If neither the signal nor
+    the gain is found, the text is empty.
     """
     wires = plan.wiring.connections
     connected = {plan.wiring.whole_name(*wire.source) for wire in wires}
@@ -54,9 +56,9 @@ def explain_divergence(plan: Plan, result: Result, *, linearizes: bool) -> str:
 def first_growth(result: Result, connected: Collection[str] = ()) -> str:
     """Return a text with the recorded signal that grew first, or "" if no signal grew.
 
-    A signal grows if its absolute value exceeds 1000 times the initial range and stays above this
-    limit until the end of the run. The initial range is the largest absolute value in the first
-    tenth of the samples, and at least 1. If one of the `connected` outputs grows, all other
+    A signal grows if its absolute value exceeds 1000 times its initial magnitude and stays above
+    this limit until the end of the run. The initial magnitude is the largest absolute value in the
+    first tenth of the samples, and at least 1. If one of the `connected` outputs grows, all other
     signals, such as energies, are ignored.
     """
     last = slice(max(len(result.time) - MOST_ROWS, 0), None)
@@ -85,9 +87,9 @@ def first_growth(result: Result, connected: Collection[str] = ()) -> str:
 
 
 class _Gain(NamedTuple):
-    """Parameters whose reduction stabilizes a loop: one parameter, or all parameters of a part.
+    """Parameter, or all parameters of a part, whose reduction stabilizes a loop.
 
-    `name` names the parameter or the part. `places` are the memory indices of the parameters. If
+    `name` contains the names of the parameters, and `places` their indices in the memory vector. If
     these parameters are multiplied by `factor`, the loop is stable.
     """
 
@@ -97,7 +99,7 @@ class _Gain(NamedTuple):
 
 
 def unstable_hold(plan: Plan) -> str:
-    """Return a text about a loop that only the hold makes unstable, or "".
+    """Return an error text if only the hold makes the system unstable, otherwise "".
 
     The function linearizes the system at the start of the run, with and without the hold. The text
     recommends a shorter step or a smaller gain (`_stabilizing_gain`). The hold is the cause if both
@@ -157,12 +159,12 @@ def _continuous_poles(wiring: Wiring) -> Array:
 
 
 def _stabilizing_gain(memory: Memory, wiring: Wiring, m: Array, radius: Radius) -> _Gain | None:
-    """Return the parameter that needs the smallest reduction to stabilize the loop, or None.
+    """Return the smallest gain reduction that stabilizes the loop, or None if none exists.
 
     m is the memory vector at the start of the run, and `radius` returns the spectral radius of the
-    loop for a memory vector. Only parameters of parts without continuous states, such as
-    controllers, are reduced. If no single parameter stabilizes the loop, the function reduces all
-    parameters of a part together.
+    loop for a memory vector. The function first reduces one parameter at a time. If no parameter
+    stabilizes the loop, it reduces all parameters of one part together. It considers only parts
+    without continuous states, such as controllers.
     """
     names = {
         part: [wiring.whole_name(part, port.name) for port in of.component.parameters]
@@ -269,9 +271,9 @@ def hold_warnings(wiring: Wiring, dt: float, values: Callable[[str], Array]) -> 
 def late_sample_warnings(wiring: Wiring) -> Iterator[str]:
     """Yield a warning for each sampled block that reads an output one sample late.
 
-    In a loop of connections, a sampled block may step before a block without continuous states
-    whose output it reads (Gauss-Seidel order). Blocks in C that hold their inputs between samples
-    cause no warning.
+    In a loop of connections, the Gauss-Seidel order steps one block before the source of its input.
+    If the source has no continuous states, the block reads the output of the previous step. Blocks
+    in C that hold their inputs between samples cause no warning.
     """
     place = {name: k for k, name in enumerate(wiring.stepping_order)}
     late = {(b, a) for (a, _), (b, _), *_ in wiring.connections if place[b] < place[a]}
@@ -293,7 +295,7 @@ def unstable_step_warnings(
 ) -> Iterator[str]:
     """Yield a warning for each block whose explicit method is unstable at its fixed step size.
 
-    `Block.modes` returns the eigenvalues of the block's linearization that bound the step size.
+    `Block.modes` returns the eigenvalues of a block, which limit its step size.
     """
     for name, part in wiring.parts.items():
         block, (method, h) = part.component, part.stepping

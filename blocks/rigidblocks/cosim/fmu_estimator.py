@@ -250,7 +250,7 @@ class FmuKalmanFilter:
             fmu.input(name)[:] = value
         if self._unchecked:
             self._values.get()
-        before = self._values.flat.copy()
+        values_before = self._values.flat.copy()
         self._values.flat[:] = point
         try:
             self._values.set()
@@ -261,7 +261,7 @@ class FmuKalmanFilter:
                 f"{error}"
             ) from error
         if self._unchecked:
-            self._check_values(before, point)
+            self._check_values(values_before, point)
         fmu.step(self.time, self.sample_time)
         self._values.get()
         self._outputs.get()
@@ -273,11 +273,11 @@ class FmuKalmanFilter:
             )
         return end
 
-    def _check_values(self, before: Array, point: Array) -> None:
+    def _check_values(self, values_before: Array, point: Array) -> None:
         """Raise FmuError if the FMU does not store the values of the estimated variables.
 
-        `before` contains the values before the sigma point `point` was set. Each variable is
-        checked once, at the first sigma point that changes its value.
+        `point` contains the values that the importer has set, and `values_before` the previous
+        values. Each variable is checked once, at the first sigma point that changes its value.
         """
         self._values.get()
         for name in sorted(self._unchecked):
@@ -287,13 +287,14 @@ class FmuKalmanFilter:
                     f"the FMU '{self.path}' ignores the value of '{name}' between steps; "
                     "estimate only variables that can be set between steps"
                 )
-            if not np.allclose(before[place], point[place], rtol=1e-6, atol=1e-12):
+            if not np.allclose(values_before[place], point[place], rtol=1e-6, atol=1e-12):
                 self._unchecked.discard(name)
 
     def _correct(self, ends: Array, measured: Array) -> None:
         """Correct the predicted mean and covariance of the states by the measurements.
 
         `ends` contains the final states and outputs of the sigma points, one row for each point.
+        `measured` contains the measurements, with NaN for outputs that are not measured.
         """
         n = len(self._x)
         mean, joint = unscented_moments(ends, self._weight, self.beta - self.alpha**2)

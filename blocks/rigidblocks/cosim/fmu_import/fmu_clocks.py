@@ -97,16 +97,16 @@ class Clocks:
         """Stop all clocks, because the FMU has rejected event mode."""
         self._table[:], self._coming[:] = _NEVER, (inf, 0.0)
 
-    def tick(self, t: float, close: float) -> None:
+    def tick(self, t: float, tolerance: float) -> None:
         """Activate the input clocks that are due or triggered at the time t [s].
 
-        A clock also ticks if its next tick is at most `close` [s] after t.
+        A clock also ticks if its next tick is at most `tolerance` [s] after t.
         """
         if self.are_triggered:
             for group in self._triggers:
                 group.set()
         self._coming[1] = 0.0
-        due = [k for k in range(len(self._clocks)) if self._is_due(k, t, close)]
+        due = [k for k in range(len(self._clocks)) if self._is_due(k, t, tolerance)]
         self._due = due
         if not due:
             return
@@ -213,10 +213,10 @@ class Clocks:
         first, interval, ticks = self._table[k].tolist()
         return float(first + ticks * interval) if ticks else float(first)
 
-    def _is_due(self, k: int, t: float, close: float) -> bool:
+    def _is_due(self, k: int, t: float, tolerance: float) -> bool:
         interval = self._table[k, 1]
         scale = float(interval) if np.isfinite(interval) else 0.0
-        return self._time(k) <= t + max(time_tolerance(t, max(scale, 1e-3)), close)
+        return self._time(k) <= t + max(time_tolerance(t, max(scale, 1e-3)), tolerance)
 
     def _find_next(self) -> None:
         self._coming[0] = min((self._time(k) for k in range(len(self._clocks))), default=inf)
@@ -254,9 +254,10 @@ class Partitions(Clocks):
 
 
 def order_of_ticks(fmu: Fmu) -> tuple[Any, ...]:
-    """Return the time-based input clocks of an FMU in the order of simultaneous ticks.
+    """Return the time-based input clocks of an FMU in the order of their activation.
 
-    In scheduled execution, the priorities of the model partitions define this order.
+    The order matters for simultaneous ticks. In scheduled execution, the priorities of the model
+    partitions define it.
     """
     if fmu.kind != SCHEDULED_EXECUTION:
         return fmu.clocks
@@ -264,7 +265,7 @@ def order_of_ticks(fmu: Fmu) -> tuple[Any, ...]:
 
 
 def _kind(clock: Any) -> int:
-    """Return the code of the type of a clock for the C loop."""
+    """Return the constant of the C loop for the interval type of a clock."""
     return {"changing": CHANGING_INTERVAL, "countdown": COUNTDOWN}.get(
         clock.intervalVariability, FIXED_INTERVAL
     )

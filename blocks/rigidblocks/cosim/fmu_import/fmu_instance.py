@@ -85,12 +85,12 @@ class EventCount:
     def __init__(self) -> None:
         self._time, self._at_time, self._in_step = 0.0, 0, 0
 
-    def add(self, t: float, close: float) -> int:
+    def add(self, t: float, tolerance: float) -> int:
         """Count an event at the time t [s]; return 0, or a nonzero status for too many events.
 
-        Events at most `close` [s] apart count as events at the same time.
+        Events at most `tolerance` [s] apart count as events at the same time.
         """
-        if self._at_time == 0 or t > self._time + close:
+        if self._at_time == 0 or t > self._time + tolerance:
             self._time, self._at_time = t, 0
         self._at_time += 1
         self._in_step += 1
@@ -392,12 +392,12 @@ class RunningFmu(Instance):
         """Return the current values of the discrete inputs in one array."""
         return np.concatenate([np.zeros(0), *(group.values for group in self._discrete)])
 
-    def _handle_event(self, t: float, close: float = 0.0) -> tuple[bool, bool, float]:
+    def _handle_event(self, t: float, tolerance: float = 0.0) -> tuple[bool, bool, float]:
         """Handle an event at the time t [s] in event mode; return the result of `_iterate`.
 
-        A clock also ticks if its next tick is at most `close` [s] after t.
+        A clock also ticks if its next tick is at most `tolerance` [s] after t.
         """
-        self._clocks.tick(t, close)
+        self._clocks.tick(t, tolerance)
         for group in self._discrete:
             group.set()
         self._last[:] = self._discrete_values()
@@ -428,10 +428,10 @@ class RunningFmu(Instance):
         return ctypes.cast(self.fmi.find_function(function)[1], ctypes.c_void_p).value or 0
 
     def _check_values_status(self, number: int, call: int, status: int) -> None:
-        """Raise FmuError if a C call failed to set or get a group of variables.
+        """Raise FmuError if the C loop failed to set or get a group of variables.
 
-        `number` is the index of the group, `call` the code of the C call, and `status` its FMI
-        status.
+        `number` is the index of the group. `call` identifies the FMI function, for example GET, and
+        `status` is the FMI status of the call.
         """
         if call == GET:
             self.results.variable_groups[number].check_status("Get", status)
@@ -439,10 +439,10 @@ class RunningFmu(Instance):
             (self._held if call == SET else self._discrete)[number].check_status("Set", status)
 
     def _check_clocks_status(self, call: int, clock: int, status: int) -> None:
-        """Raise FmuError for an error status of a C call that sets or reads clocks.
+        """Raise FmuError if the C loop failed to set or read clocks.
 
-        `call` is the code of the C call. If the interval of a clock is invalid, `clock` is its
-        index.
+        `call` identifies the FMI function, and `status` is the status of the call. `clock` is the
+        index of the clock if its interval is invalid.
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)
@@ -525,7 +525,10 @@ class FmuInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(course, dt)
 
     def _set_derivatives(self, course: Array) -> None:
-        """Set the input derivatives at the start of a step, from the input polynomials `course`."""
+        """Set the input derivatives at the start of a step.
+
+        course[k] contains the coefficients of t^k in the input polynomials; t is 0 at the start.
+        """
         for k in range(1, MAX_INPUT_ORDER + 1):
             for group in self._held:
                 if group.type == "Real" and np.any(course[k][group.where]):
@@ -588,30 +591,30 @@ class FmuInstance(RunningFmu):
         self._set_held()
         if self._needs_event_at_start():
             self._event(t, time_tolerance(t, dt))
-        now, end, close = t, t + dt, time_tolerance(t, dt)
+        now, end, tolerance = t, t + dt, time_tolerance(t, dt)
         count = EventCount()
         while True:
             due, event = self._clocks.next, False
-            target = end if end - due <= close else due
-            if now == end and due > now + close:
+            target = end if end - due <= tolerance else due
+            if now == end and due > now + tolerance:
                 return
-            if target > now + close:
+            if target > now + tolerance:
                 whole = target == end and now == t
                 reached, event = self.fmi.do_step(
                     now, dt if whole else target - now, bool(self.may_roll_back[0])
                 )
-                now = target if target - reached <= close else reached
-            if event or self._clocks.next <= now + close:
-                self._event(now, close)
-            self._check_count(count.add(now, close), dt)
+                now = target if target - reached <= tolerance else reached
+            if event or self._clocks.next <= now + tolerance:
+                self._event(now, tolerance)
+            self._check_count(count.add(now, tolerance), dt)
 
     def _change_in_event(self, parameters: PortValues, t: float) -> None:
         self._event(t, 0.0, parameters)
 
-    def _event(self, t: float, close: float, parameters: PortValues | None = None) -> None:
+    def _event(self, t: float, tolerance: float, parameters: PortValues | None = None) -> None:
         """Handle an event at the time t [s], and set the changed `parameters` in event mode.
 
-        A clock also ticks if its next tick is at most `close` [s] after t.
+        A clock also ticks if its next tick is at most `tolerance` [s] after t.
         """
         if not self._refused[0]:
             self._try_event_mode(partial(self.fmi.call, "EnterEventMode"))
@@ -619,7 +622,7 @@ class FmuInstance(RunningFmu):
             parameters.set()
         if not self._refused[0]:
             self._entered[0] = 1
-            self._handle_event(t, close)
+            self._handle_event(t, tolerance)
             self.fmi.call("EnterStepMode")
             return
         self._clocks.stop()
@@ -669,19 +672,19 @@ class ScheduledInstance(FmuInstance):
         self._clocks.begin_step()
         self._set_held()
         self._clocks.run_triggered(t)
-        now, end, close, count = t, t + dt, time_tolerance(t, dt), EventCount()
-        while self._clocks.next <= end + close:
+        now, end, tolerance, count = t, t + dt, time_tolerance(t, dt), EventCount()
+        while self._clocks.next <= end + tolerance:
             now = min(max(self._clocks.next, now), end)
-            self._check_count(count.add(now, close), dt)
-            self._tick(now, close)
+            self._check_count(count.add(now, tolerance), dt)
+            self._tick(now, tolerance)
         self.results.get()
 
-    def _tick(self, t: float, close: float = 0.0) -> None:
+    def _tick(self, t: float, tolerance: float = 0.0) -> None:
         """Run the partitions that are due at the time t [s].
 
-        A partition also runs if its clock ticks at most `close` [s] after t.
+        A partition also runs if its clock ticks at most `tolerance` [s] after t.
         """
-        self._clocks.tick(t, close)
+        self._clocks.tick(t, tolerance)
         self._clocks.read()
         self._clocks.look_ahead(t)
 

@@ -116,7 +116,7 @@ def remove_log(log: FmuLog) -> None:
 
 @contextlib.contextmanager
 def log_during_instantiation(log: FmuLog) -> Iterator[None]:
-    """Store the messages of an FMI 1.0 FMU in `log`; a context for its instantiation."""
+    """Context manager that stores the messages of an FMI 1.0 instantiation in `log`."""
     _instantiation.log = log
     try:
         yield
@@ -187,7 +187,7 @@ class Unpacked:
                 import_module("pythonfmu.fmi2slave")
 
     def _unpack(self) -> None:
-        """Unpack the files of the FMU, and compile or rename the library."""
+        """Unpack the FMU, and compile its sources or copy its binary to the path of the library."""
         unpack_files(self._fmu.file, self.folder)
         if not self._fmu.sources:
             place_library(self.folder, self._fmu.library)
