@@ -18,8 +18,8 @@ from rigidblocks.cosim.masters.c_loop_tables import GET_INDICATORS, GET_RATES, G
 from rigidblocks.spatial.spatial import Array
 
 
-def short_step(method: Method, t: float) -> ArithmeticError:
-    """Return the exception for a step at t [s] that fails even at the minimum step size."""
+def minimum_step_error(method: Method, t: float) -> ArithmeticError:
+    """Return the exception for an error above the tolerance at the minimum step size."""
     assert isinstance(method, Adaptive)
     return ArithmeticError(
         f"cannot integrate its equations to rtol = {method.rtol:g} at t = {t:g} s: the error "
@@ -35,9 +35,9 @@ def variable_size(variable: Any) -> int:
 class ExchangeModel:
     """State equations of a model exchange FMU in continuous-time mode.
 
-    If the inputs are polynomials in time, the function `set_inputs(t)` evaluates the polynomials
-    and sets the inputs. `bad_rate` is the index of a derivative that was not finite in the last
-    evaluation, or None.
+    `set_inputs(t)` sets the inputs at the time t [s] from input polynomials; None if the inputs are
+    constant during a communication step. `bad_rate` is the index of a derivative that was not
+    finite in the last evaluation, or None.
     """
 
     def __init__(self, fmi: Interface):
@@ -195,10 +195,10 @@ def _has_sign_change(z_before: Array, z_after: Array) -> bool:
 class ExchangeSteps:
     """Inner steps between two events, with a fixed step size or with step size control.
 
-    Unlike the C loop, this class takes only explicit steps, and an inner step ends at each
-    communication point. Times are relative to `origin` [s], which reduces rounding errors of large
-    times. An inner step is at most `longest` [s]. The array `next_step` (1,) contains the size of
-    the next inner step [s], or 0 if it is unknown.
+    The Python integrator takes only explicit steps, and ends an inner step at each communication
+    point; the C integrator has neither limitation. Times are relative to `origin` [s], which
+    reduces rounding errors of large times. `longest` is the maximum size of an inner step [s]. The
+    array `next_step` (1,) contains the size of the next inner step [s], or 0 if it is unknown.
     """
 
     def __init__(
@@ -243,10 +243,11 @@ class ExchangeSteps:
         fraction: float,
         end: float,
     ) -> tuple[float, Array]:
-        """Set the FMU to a time within a step, and return this time [s] and the states.
+        """Set the FMU to a time within an inner step; return this time [s] and the states.
 
-        The time is t + fraction * h, or `end` if fraction is 1. `interpolant` gives the states;
-        if it is None, the states are x.
+        The time is t + fraction * h, where t [s] is the start and h [s] the size of the inner step.
+        If `fraction` is 1, the time is exactly `end` [s]. `interpolant` evaluates the states at
+        `fraction`. If `interpolant` is None, the states are x.
         """
         time = t + fraction * h if fraction < 1.0 else end
         y = x if interpolant is None else interpolant(fraction)
@@ -292,7 +293,7 @@ class ExchangeSteps:
             h, shortened = h * min(max(factor, 0.2), 0.5), True
             if h < 16 * np.finfo(float).eps * max(abs(self.origin + t), abs(self.origin + end)):
                 self._model.check_rates(self.origin + t)
-                raise short_step(method, self.origin + t)
+                raise minimum_step_error(method, self.origin + t)
 
     def _error_norm(self, method: Adaptive, error: Array, x: Array, y: Array) -> float:
         """Return the maximum norm of a step error, relative to the tolerance.

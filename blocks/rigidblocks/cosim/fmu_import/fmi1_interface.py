@@ -154,7 +154,7 @@ class Fmi1(Interface):
         return bool(event.value)
 
     @property
-    def _state(self) -> str:
+    def _state_suffix(self) -> str:
         raise NotImplementedError("FMI 1.0 has no functions that save states")
 
 

@@ -368,7 +368,7 @@ class Interface(abc.ABC):
 
     def _make(self) -> None:
         """Unpack and instantiate the FMU."""
-        self._check_once()
+        self._check_single_instance()
         if self._unpacked is None:
             self._unpacked = Unpacked(self.fmu)
         self.slave = self._unpacked.acquire(self._class, self.part.name)
@@ -417,9 +417,9 @@ class Interface(abc.ABC):
 
     @abc.abstractmethod
     def completed_step(self, may_roll_back: bool) -> bool:
-        """Report a completed inner step; return True if the FMU requests event mode.
+        """Notify the FMU of a completed inner step; return True if the FMU requests event mode.
 
-        The master may roll back this step only if `may_roll_back` is true.
+        If `may_roll_back` is false, the master will not restore an earlier FMU state.
         """
 
     def call(self, function: str, *arguments: Any) -> None:
@@ -429,7 +429,7 @@ class Interface(abc.ABC):
             self.check_status(name, status)
 
     def needs_call(self, function: str) -> bool:
-        """Return False if this FMI version has no such function and needs no call."""
+        """Return False if this FMI version does not have the function; no call is then needed."""
         del function
         return True
 
@@ -444,7 +444,7 @@ class Interface(abc.ABC):
         return call
 
     def find_function(self, function: str) -> tuple[str, Any, Any]:
-        """Return the full name of an FMI function, the C function, and its instance argument."""
+        """Return a tuple: full name of an FMI function, C function, and FMU instance pointer."""
         name = self.prefix + function
         return name, getattr(self.slave.dll, name), self.slave.component
 
@@ -455,42 +455,42 @@ class Interface(abc.ABC):
                 f"'{self.part.name}' ({self.fmu.path}) cannot restore an earlier state "
                 "(canGetAndSetFMUstate is false)"
             )
-        self.call(f"GetFMU{self._state}", ctypes.byref(handle))
+        self.call(f"GetFMU{self._state_suffix}", ctypes.byref(handle))
 
     def restore(self, handle: ctypes.c_void_p) -> None:
         """Restore the FMU state with the handle `handle`."""
-        self.call(f"SetFMU{self._state}", handle)
+        self.call(f"SetFMU{self._state_suffix}", handle)
 
     @property
     @abc.abstractmethod
-    def _state(self) -> str:
+    def _state_suffix(self) -> str:
         """Suffix of function names such as fmi2GetFMUstate: "state", or "State" for FMI 3.0."""
 
     def free(self, handle: ctypes.c_void_p) -> None:
         """Free the FMU state with the handle `handle`."""
         if handle and self.slave is not None and not self.is_lost:
-            function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state}")
+            function = getattr(self.slave.dll, f"{self.prefix}FreeFMU{self._state_suffix}")
             function(self.slave.component, ctypes.byref(handle))
 
     def serialize(self, handle: ctypes.c_void_p) -> bytes:
         """Serialize the FMU state with the handle `handle`, and return the bytes."""
         size = ctypes.c_size_t()
-        self.call(f"SerializedFMU{self._state}Size", handle, ctypes.byref(size))
+        self.call(f"SerializedFMU{self._state_suffix}Size", handle, ctypes.byref(size))
         data = (self._byte * size.value)()
-        self.call(f"SerializeFMU{self._state}", handle, data, size)
+        self.call(f"SerializeFMU{self._state_suffix}", handle, data, size)
         return bytes(bytearray(data))
 
     def deserialize(self, data: bytes) -> ctypes.c_void_p:
         """Deserialize an FMU state from the bytes of `serialize`, and return its handle."""
         handle, values = ctypes.c_void_p(), (self._byte * len(data)).from_buffer_copy(data)
-        function = "DeSerializeFMUstate" if self._state == "state" else "DeserializeFMUState"
+        function = "DeSerializeFMUstate" if self._state_suffix == "state" else "DeserializeFMUState"
         self.call(function, values, ctypes.c_size_t(len(data)), ctypes.byref(handle))
         return handle
 
     @property
     def _byte(self) -> Any:
         """Byte type in the FMPy declarations of the FMI functions."""
-        return ctypes.c_char if self._state == "state" else ctypes.c_uint8
+        return ctypes.c_char if self._state_suffix == "state" else ctypes.c_uint8
 
     def reset(self, part: Part) -> None:
         """Reset the FMU to the state after instantiation; `part` contains the new start values."""
@@ -525,7 +525,7 @@ class Interface(abc.ABC):
         except FmuError as error:
             self.log.warn(str(error).removeprefix(f"'{self.part.name}': "))  # the log adds it
 
-    def _check_once(self) -> None:
+    def _check_single_instance(self) -> None:
         """Raise RuntimeError if another instance exists and the FMU allows only one per process."""
         if self.fmu.interface.canBeInstantiatedOnlyOncePerProcess:
             guid = self.fmu.description.guid
@@ -662,7 +662,7 @@ class Fmi2(Interface):
         return bool(event.value)
 
     @property
-    def _state(self) -> str:
+    def _state_suffix(self) -> str:
         return "state"
 
 
@@ -765,5 +765,5 @@ class Fmi3(Interface):
         return bool(event.value)
 
     @property
-    def _state(self) -> str:
+    def _state_suffix(self) -> str:
         return "State"

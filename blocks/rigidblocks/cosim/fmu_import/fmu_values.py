@@ -131,7 +131,7 @@ class Group:
 
     @property
     def _c_type(self) -> int:
-        """Code of the variable type in `c/master/loop_tables.h`."""
+        """Integer that represents the variable type in `c/master/loop_tables.h`."""
         if self.type == "Boolean" and self._fmi.fmu.version < 3:
             return _C_TYPES.index(("char boolean", "integer boolean")[self._fmi.fmu.version - 1])
         if self.type in TEXTUAL:
@@ -141,7 +141,8 @@ class Group:
     def check_status(self, access: str, status: int) -> None:
         """Check the result of a C call that has set or got the values of this group.
 
-        The method also converts changed strings and binary values. A status "warning" is logged.
+        The C call does not convert new strings and binary values. This method converts them between
+        FMI values and the hashes in `PortValues.flat`. A status "warning" is logged.
 
         Args:
             access: "Set" or "Get".
@@ -180,7 +181,7 @@ class Group:
             empty = "" if self.type == "String" else b""
             arrays = (np.zeros(self.n, dtype=np.uintp) for _ in range(3))
             self._texts = Texts(np.full(self.n, number(empty)), *arrays)
-            self._keep(self._texts, [b""] * self.n)
+            self._store_texts(self._texts, [b""] * self.n)
             return np.zeros(self.n, dtype=np.uintp)
         if self.is_direct:
             return self._flat[self.where]
@@ -224,8 +225,9 @@ class Group:
     def directional(self, unknown: "Group", seed: Array) -> Array:
         """Return the directional derivative of the values of `unknown` with respect to this group.
 
-        `seed` is the direction, with one number for each value of this group. The result is NaN if
-        the FMU does not provide the derivative, or if a group has other values than doubles.
+        `seed` (n,) is the direction, for the n values of this group. The result has one number for
+        each value of `unknown`. It is NaN if the FMU does not provide the derivative, or if a group
+        contains values that are not doubles.
         """
         none = np.full(unknown.n, np.nan)
         if {self.type, unknown.type} - {"Real", "Float64"}:
@@ -248,7 +250,7 @@ class Group:
         return self._references, len(self._numbers)
 
     def get(self) -> None:
-        """Get the values from the FMU; raise FmuError for integers that no double represents."""
+        """Get the values from the FMU; raise FmuError for an integer that a double cannot store."""
         self._move("Get")
         if not self.is_direct:
             self._set_flat()
@@ -262,7 +264,9 @@ class Group:
         if (texts := self._texts) is not None:
             if not np.array_equal(values, texts.numbers):
                 found = [text(value, self.type) for value in values]
-                self._keep(texts, [one.encode() if isinstance(one, str) else one for one in found])
+                self._store_texts(
+                    texts, [one.encode() if isinstance(one, str) else one for one in found]
+                )
                 texts.numbers[:] = values
             self._buffer[:], texts.sizes[:] = texts.known, texts.known_sizes
             return
@@ -271,7 +275,10 @@ class Group:
         self._buffer[...] = self._negate(values)
 
     def _negate(self, values: Array) -> Array:
-        """Change the sign of the values of negated aliases (FMI 1.0), and return all values."""
+        """Return the values, with negated values for negated aliases (FMI 1.0).
+
+        The negation of a Boolean value b is 1 - b.
+        """
         if len(self._negated):
             values, k = values.astype(float), self._negated
             values[k] = 1.0 - values[k] if self.type == "Boolean" else -values[k]
@@ -285,7 +292,7 @@ class Group:
                     raise self._fmi.fmu_error(f"its {port.name} {wrong}")
 
     def _elements(self, values: Array) -> Iterable[tuple[Port, Array]]:
-        """Yield each port of the group, and the elements of `values` that belong to the port."""
+        """Yield each port of the group, and the part of `values` that belongs to the port."""
         for port, where in zip(self._ports, places(self._ports).values(), strict=True):
             yield port, values[where]
 
@@ -303,20 +310,23 @@ class Group:
         return self._negate(self._buffer != 0 if self.type == "Boolean" else self._buffer)
 
     def _unpack_texts(self, texts: Texts) -> Array:
-        """Return the hashes of the strings or binary values in the buffer."""
+        """Return the numbers (hashes) that represent the strings or binary values in the buffer."""
         is_string, addresses = self.type == "String", self._buffer.tolist()
         sizes = [-1] * self.n if is_string else texts.sizes.tolist()
         pairs = zip(addresses, sizes, strict=True)
         data = [ctypes.string_at(address, size) if address else b"" for address, size in pairs]
         if data != self._kept:
-            self._keep(texts, data)
+            self._store_texts(texts, data)
             texts.numbers[:] = [
                 number(one.decode(errors="replace") if is_string else one) for one in data
             ]
         return texts.numbers
 
-    def _keep(self, texts: Texts, data: list[bytes]) -> None:
-        """Store the addresses and sizes of `data` in `texts`; keep `data` alive in the group."""
+    def _store_texts(self, texts: Texts, data: list[bytes]) -> None:
+        """Store the addresses and sizes of `data` in `texts`.
+
+        The group holds a reference to `data`, so the addresses remain valid.
+        """
         self._kept = data
         texts.known[:] = [ctypes.cast(ctypes.c_char_p(one), ctypes.c_void_p).value for one in data]
         texts.known_sizes[:] = [len(one) for one in data]

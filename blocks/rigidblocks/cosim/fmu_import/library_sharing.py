@@ -1,9 +1,9 @@
 """Tests of FMUs: independence of instances in one library, and completeness of a reset.
 
-FMI requires independent instances and a complete reset. Some FMUs violate this rule: instances
-share global variables, or a reset keeps values of the last run. A separate process therefore tests
-each FMU before its library is shared or its instances are reset. The result is stored in the cache
-folder.
+FMI requires independent instances and a complete reset. In some FMUs, instances share global
+variables, or a reset does not clear all values of the last run. A separate process therefore tests
+each FMU before several instances use one copy of its shared library, or before an instance is
+reset. The result is stored in the cache folder.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ Kind = tuple[str, Configuration]  # interface type, and configuration
 
 
 class Reuse(NamedTuple):
-    """Test results of an FMU.
+    """Permitted reuse of the library and the instances of an FMU, as determined by tests.
 
     Attributes:
         shares: True if two instances in one library are independent.
@@ -52,16 +52,16 @@ class Reuse(NamedTuple):
 
 
 def is_trusted(fmu: Fmu) -> bool:
-    """Return True for a native FMU of this package, which needs no test of sharing and reset.
+    """Return True for a native FMU that this package has exported.
 
-    The functions of its block have no side effects.
+    Such an FMU needs no tests, because its code has no side effects.
     """
     tool = fmu.description.generationTool or ""
     return tool.startswith("rigidblocks") and not fmu.is_python
 
 
 def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
-    """Return the test results of an FMU for shared libraries and for resets.
+    """Return whether instances of an FMU may share a library, and whether a reset is complete.
 
     The FMU is tested once on each machine; later calls read the result from the cache folder.
 
@@ -84,13 +84,16 @@ def reuse_of(fmu: Fmu, t_start: float, dt: float) -> Reuse:
 
 
 @cache
-def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float, float]) -> Reuse:
+def _reuse(
+    file: Path, kind: Kind, file_state: tuple[int, int], times: tuple[float, float]
+) -> Reuse:
     """Return the cached test result of an FMU; test the FMU if the cache has no entry.
 
-    `kind` contains the interface type and the configuration. `version` contains the modification
-    time and the size of the file. `times` contains the start time and the communication step [s].
+    `kind` contains the interface type and the configuration. `times` contains the start time and
+    the communication step [s]. `file_state` contains the modification time and the size of the
+    file; it is only part of the key of the cache in memory.
     """
-    del version  # only part of the cache key
+    del file_state  # only part of the cache key
     with file.open("rb") as content:
         name = file_digest(content, "sha256").hexdigest()
     texts = kind[0], json.dumps(kind[1])
@@ -106,8 +109,8 @@ def _reuse(file: Path, kind: Kind, version: tuple[int, int], times: tuple[float,
 def _test_in_process(file: Path, kind: tuple[str, str], times: tuple[float, float]) -> str | None:
     """Test an FMU in another process, and return the result as JSON (arguments as in `_reuse`).
 
-    If the FMU ends the process or exceeds the time limit, the result allows neither shared
-    libraries nor resets. The result is None if the other process cannot start.
+    If the FMU ends the process or exceeds the time limit, both tests count as failed. The result
+    is None if the other process cannot start.
     """
     if getattr(sys, "frozen", False) or "python" not in Path(sys.executable or "").name.lower():
         return None  # sys.executable is an application, which would start a second time
@@ -189,10 +192,11 @@ def _run_in_one_library(parts: tuple[Part, Part], times: tuple[float, float]) ->
 
 
 def _run_after_reset(parts: tuple[Part, Part], times: tuple[float, float]) -> list[Array]:
-    """Return the outputs of two instances in their second run, after a reset.
+    """Run two instances, reset and run them again; return the outputs of the second runs.
 
-    The second run of an instance has the start values of one part, and the first run has the start
-    values of the other part. `times` contains the start time and the communication step [s].
+    In the second runs, the instances use the start values of the first and the second part. In the
+    first runs, the start values are exchanged. `times` contains the start time and the
+    communication step [s].
     """
     found = []
     for part, other in (parts, parts[::-1]):
@@ -236,7 +240,7 @@ def _other_starts(fmu: Fmu) -> Iterator[Mapping[str, Any]]:
 
 
 def _changed_values(ports: Iterable[Port]) -> Iterator[tuple[str, Array]]:
-    """Yield the name of each numeric or Boolean port, with changed start values."""
+    """Yield the name and changed start values of each numeric or Boolean port."""
     for port in ports:
         value = np.zeros(port.shape) if port.start is None else np.asarray(port.start)
         if port.type == "Boolean":

@@ -32,7 +32,7 @@ from rigidblocks.block.stepper import time_tolerance
 from rigidblocks.cosim.fmu_import.exchange_steps import (
     ExchangeModel,
     ExchangeSteps,
-    short_step,
+    minimum_step_error,
     variable_size,
 )
 from rigidblocks.cosim.fmu_import.fmu_instance import (
@@ -120,7 +120,7 @@ def _fits(method: Method) -> bool:
 
 
 def explicit_part(method: Method) -> Integrator | None:
-    """Return the explicit integrator that a method contains, or None."""
+    """Return the explicit integrator of a method, or None for a purely implicit method."""
     if isinstance(method, Adaptive):
         return method.explicit
     return method if method.implicit is None else None
@@ -152,7 +152,7 @@ def jacobian_sparsity(rows: Sequence[Collection[int] | None], n: int) -> Sparsit
 
 
 def _integrators_of(method: Method) -> list[Integrator]:
-    """Return the explicit and the linearly implicit integrator of a method, if they exist."""
+    """Return a list of the explicit and the linearly implicit integrators that a method uses."""
     return [one for one in (explicit_part(method), linearly_implicit_part(method)) if one]
 
 
@@ -272,7 +272,7 @@ class ExchangeInstance(RunningFmu):
             [group.variables("Get") for group in self.results.variable_groups],
             Events(
                 self._address("EnterEventMode"),
-                self._address(self._names[UPDATE]),
+                self._address(self._function_names[UPDATE]),
                 self._address("EnterContinuousTimeMode"),
                 [group.variables("Set") for group in self._discrete],
                 self._last,
@@ -339,7 +339,7 @@ class ExchangeInstance(RunningFmu):
 
     @cached_property
     def _references(self) -> Array:
-        """Value references (2, r): derivatives in the first row, states in the second row."""
+        """Value references (2, r) of the r state derivatives (row 0) and their states (row 1)."""
         pairs = [(one.variable, one.variable.derivative) for one in self._derivatives]
         found = [[v.valueReference for v in pair] for pair in pairs]
         return np.array(found, dtype=np.uint32).reshape(-1, 2).T.copy()
@@ -370,8 +370,8 @@ class ExchangeInstance(RunningFmu):
         return jacobian_sparsity(rows if first == n else [None] * n, n)
 
     @property
-    def _names(self) -> dict[int, str]:
-        """Mapping of call codes in the C loop to FMI function names without prefix."""
+    def _function_names(self) -> dict[int, str]:
+        """FMI function names without prefix, by the call number in the C loop."""
         first = SET_TIME, SET_STATES, GET_RATES, GET_INDICATORS
         calls = (*first, GET_STATES, GET_NOMINALS, COMPLETED_STEP, GET_DIRECTIONAL)
         return {
@@ -390,14 +390,14 @@ class ExchangeInstance(RunningFmu):
         elif status == BAD_VALUE:
             raise self._bad_value(code, number)
         elif status == SHORT_STEP:
-            raise short_step(self._method, float(self.fmi.log.clock[0]))
+            raise minimum_step_error(self._method, float(self.fmi.log.clock[0]))
         elif status == MANY_UPDATES:
             raise self._many_updates()
         elif code in CLOCK_CALLS:
             self._check_clocks_status(code, number, status)
         else:
             self.fmi.check_end(status == TERMINATES)
-            self.fmi.check_status(self.fmi.find_function(self._names[code])[0], status)
+            self.fmi.check_status(self.fmi.find_function(self._function_names[code])[0], status)
 
     def _bad_value(self, call: int, number: int) -> FmuError:
         """Return the error for a value that the FMU returned to the C loop and is not finite."""
@@ -431,7 +431,7 @@ class ExchangeInstance(RunningFmu):
         self._steps.origin, self._close = t, time_tolerance(t, dt)
         s = 0.0  # time since the start of the step [s]
         count = EventCount()
-        while s < dt or self._due(dt) <= dt + self._close:
+        while s < dt or self._next_event_time(dt) <= dt + self._close:
             s = self._integrate_to_event(s, dt)
             self._check_count(count.add(s, self._close), dt)
         self.results.get()
@@ -484,7 +484,7 @@ class ExchangeInstance(RunningFmu):
 
         All times are relative to the start of the communication step.
         """
-        target = min(end, max(s, self._due(end)))
+        target = min(end, max(s, self._next_event_time(end)))
         while s < target:
             s, x, event = self._steps.step(s, self._x, target, self._z)
             self._x[:] = x
@@ -492,15 +492,15 @@ class ExchangeInstance(RunningFmu):
                 self._event(self._steps.origin + s)
                 return s
             self._z[:] = self._model.indicators()
-        if self._due(end) <= target:
+        if self._next_event_time(end) <= target:
             self._event(self._steps.origin + s)
         return s
 
-    def _due(self, end: float) -> float:
-        """Return the time of the next time event or clock tick.
+    def _next_event_time(self, end: float) -> float:
+        """Return the time [s] of the next time event or clock tick.
 
-        The time is relative to the start of the communication step. If this time differs from `end`
-        only by rounding, the result is `end`.
+        The result and `end` [s] are relative to the start of the communication step. If the time
+        differs from `end` only by rounding, the result is `end`.
         """
         due = min(float(self._control[NEXT_EVENT]), self._clocks.next) - self._steps.origin
         return end if abs(due - end) <= self._close else due
@@ -512,7 +512,8 @@ class ExchangeInstance(RunningFmu):
     def _update(self, t: float, first: bool = False) -> None:
         """Handle an event at the time t [s] in event mode, and return to continuous-time mode.
 
-        If `first` is true, the states and nominal values are read even without a reported change.
+        The states and nominal values are read if the FMU reports that they have changed. If `first`
+        is true, they are always read.
         """
         nominals, states, next_event = self._handle_event(t, self._close)
         if isnan(next_event):

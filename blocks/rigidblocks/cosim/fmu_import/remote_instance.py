@@ -36,7 +36,7 @@ from rigidblocks.cosim.graph.ipc_messages import (
     Channel,
     Message,
     MessageError,
-    Recurring,
+    PreallocatedMessage,
     TextError,
 )
 from rigidblocks.cosim.graph.part import Part, places
@@ -93,8 +93,8 @@ class RemoteInstance(Instance):
         self._u_where, self._y_where = places(self._fmu.inputs), places(self._fmu.outputs)
         self._kept = self._u.copy(), self._y.copy()
         self._unanswered: list[str] = []  # calls whose answers have not been received yet
-        self._step = Recurring("step", len(self._u) + 2)
-        self._values = Recurring("answer", len(self._u) + len(self._y))
+        self._step = PreallocatedMessage("step", len(self._u) + 2)
+        self._values = PreallocatedMessage("answer", len(self._u) + len(self._y))
         self._has_texts = any(port.type in TEXTUAL for port in self._fmu.inputs)
         try:
             self._send_request("start", seconds=_START_TIMEOUT)
@@ -265,7 +265,7 @@ class RemoteInstance(Instance):
 
 
 def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
-    """Return the description of a part that the other process needs to create the instance."""
+    """Return the JSON data from which the other process creates the instance of a part."""
     method = check_method(part.method) if fmu.kind == MODEL_EXCHANGE else None
     return {
         "file": getattr(fmu.path, "file", str(fmu.path)),
@@ -281,10 +281,10 @@ def _instance_request(part: Part, fmu: Fmu) -> dict[str, Any]:
 
 
 def _method_fields(method: Method) -> dict[str, Any]:
-    """Return the fields of an integration method as JSON values.
+    """Return the attributes of an integration method as JSON values.
 
-    The name "radau" replaces the fields of a collocation method, because its coefficients are
-    complex.
+    A collocation method is represented by the name "radau", because JSON has no complex numbers
+    for its coefficients.
     """
     fields = {"type": type(method).__name__, **asdict(method)}
     if fields["collocation"] is not None:
@@ -407,7 +407,8 @@ class Service:
     def __init__(self, channel: Channel, find: Callable[[str], Path]):
         self._channel, self._find = channel, find
         self._instance: RunningFmu | None = None
-        self._step = self._values = Recurring("start", 0)  # placeholder before the instantiation
+        # placeholder before the instantiation
+        self._step = self._values = PreallocatedMessage("start", 0)
         self._has_texts = False
         self._log = _Messages()
 
@@ -461,7 +462,10 @@ class Service:
         return True
 
     def _send(self, values: tuple[Array, Array, Array], text: Mapping[str, Any]) -> None:
-        """Send a reply: input and output values, additional numbers and a JSON text."""
+        """Send a reply with a JSON text `text`.
+
+        `values` contains three arrays: input values, output values and additional numbers.
+        """
         if text or len(values[2]):
             self._channel.send("answer", values, text)
         else:
@@ -491,14 +495,17 @@ class Service:
             self._instance = running_fmu(part)
             self._has_texts = any(port.type in TEXTUAL for port in part.component.outputs)
             n, m = map(len, self._instance.values())
-            self._step, self._values = Recurring("step", n + 2), Recurring("answer", n + m)
+            self._step, self._values = (
+                PreallocatedMessage("step", n + 2),
+                PreallocatedMessage("answer", n + m),
+            )
             return _NO_NUMBERS, {}
         if self._instance is None:
             raise ValueError(f"'{call}' needs an instance; call 'instantiate' first")
         return _call(self._instance, call, numbers, text), {}
 
     def _texts(self) -> Any:
-        """Return the string and binary outputs in the form that the JSON text requires."""
+        """Return the string and binary outputs as JSON values (`table_of`)."""
         assert self._instance is not None
         return table_of(self._instance.texts())
 
@@ -586,7 +593,7 @@ def _digest(file: Path) -> str:
 
 
 def _method(fields_by_name: Any) -> Method | None:
-    """Return the integration method with the given JSON fields, or None without fields."""
+    """Create an integration method from its attributes in JSON; None if they are missing."""
     if fields_by_name is None:
         return None
     fields = _tuples(fields_by_name)
@@ -598,7 +605,7 @@ def _method(fields_by_name: Any) -> Method | None:
 
 
 def _integrator(fields: Any) -> Integrator | None:
-    """Return the integrator with the given JSON fields, or None without fields."""
+    """Create an integrator from its attributes in JSON; None if they are missing."""
     if fields is None:
         return None
     implicit = fields.get("implicit")

@@ -50,8 +50,11 @@ _MAX_RESIDUAL = 1e-9  # maximum residual relative to 1 + |w|; typical residuals 
 class ElementConnection(NamedTuple):
     """Connection from one element of an output to one element of an input.
 
-    `start` is the index of the output element in the memory vector of the part `source`. `to` is
-    the index of the input element in the memory vector of `part`.
+    Attributes:
+        part: Name of the part that has the input.
+        to: Index of the input element in the memory vector of `part`.
+        source: Name of the part that has the output.
+        start: Index of the output element in the memory vector of `source`.
     """
 
     part: str
@@ -64,13 +67,17 @@ class ElementConnection(NamedTuple):
 class AlgebraicLoop:
     """Algebraic loop of parts, solved by tearing.
 
-    The unknowns are the values of the torn inputs, the targets of the connections `torn`. The parts
-    are evaluated in the order `names`. Each part reads the outputs of earlier parts through the
-    connections `ties`. The residual of a torn input is the value of its source minus the unknown.
+    Newton's method with the exact Jacobian solves for the values of the torn inputs. The residual
+    of a torn input is the value of the connected output minus the unknown. Newton's method takes
+    two steps for linear equations, and 25 steps for nonlinear equations. The number of steps is
+    fixed, so NumPy and compiled code take the same steps. A step that does not reduce the residual
+    is shortened.
 
-    Newton's method with the exact Jacobian takes two steps for linear equations, and 25 steps for
-    nonlinear equations. The number is fixed, so NumPy and compiled code take the same steps. A
-    Newton step that does not reduce the residual is shortened.
+    Attributes:
+        parts: Parts by name.
+        names: Names of the parts of the loop, in evaluation order.
+        ties: Connections through which a part reads the outputs of earlier parts.
+        torn: Connections to the torn inputs.
     """
 
     parts: Mapping[str, WiredPart]
@@ -207,7 +214,11 @@ def _loop(wiring: Wiring, parts: Mapping[str, WiredPart], group: frozenset[Node]
 def _element_connections(
     wiring: Wiring, parts: Mapping[str, WiredPart], names: Iterable[str]
 ) -> Iterator[tuple[ElementConnection, Node]]:
-    """Yield each element connection to the parts `names`, and the graph node of its input."""
+    """Yield the element connections to the parts `names`.
+
+    Each item also contains the node of the input element in the dependency graph: a tuple
+    (part, "input", port, index).
+    """
     for name in names:
         for (a, y), (_, u), start, to, length in wiring.wires_to(name):
             source, target = parts[a].memory.where[y].start, parts[name].memory.where[u].start
@@ -217,14 +228,15 @@ def _element_connections(
 
 
 class ContinuousSystem(PortsOfParts, Block):
-    """Continuous block that combines the continuous blocks of a system without a hold between them.
+    """Continuous block that combines the continuous blocks of a system.
 
         dx/dt = f(t, x, u)        with every connected input equal to its source at t
 
-    The block contains the states, outputs, unconnected inputs and parameters of the parts, with the
-    names `part.port` or the names of `System.expose`. One integrator steps all states, so `method`
-    and `h` of the parts have no effect. Newton's method solves algebraic loops (`AlgebraicLoop`).
-    The block copies the system, so later changes of the system do not affect the block.
+    Outputs are not held during a communication step. The block contains the states, outputs,
+    unconnected inputs and parameters of the parts, with the names `part.port` or the names of
+    `System.expose`. One integrator steps all states, so `method` and `h` of the parts have no
+    effect. Newton's method solves algebraic loops (`AlgebraicLoop`). The block copies the system,
+    so later changes of the system do not affect the block.
 
     If an output jumps at the end of a step, a method with a stage at this time reads the value
     after the jump. The order of accuracy of this step is then lower.
@@ -293,7 +305,10 @@ class ContinuousSystem(PortsOfParts, Block):
     def _evaluate(
         self, t: Any, x: Record, u: Record, p: Record
     ) -> Iterator[tuple[WiredPart, Array]]:
-        """Yield each part and its memory vector with the inputs and outputs at the time t."""
+        """Evaluate the system at the time t [s]; yield each part and its memory vector.
+
+        The memory vectors contain the connected inputs and the outputs at t.
+        """
         memories = self._parts.memories(t, x, u, p)
         for step in self._evaluation:
             names = (step,) if isinstance(step, str) else step.names
@@ -408,15 +423,16 @@ class SynchronousSystem(PortsOfParts, Block):
 
 
 def merge_blocks(wiring: Wiring, form: str, transparent: bool) -> Wiring:
-    """Return a wiring with one merged part for each group of blocks that must be merged.
+    """Merge the blocks of a wiring that are stepped as one block, and return the new wiring.
 
     If `transparent` is True, connected continuous blocks are merged, and the log lists these
     blocks. If `form` is "fused", the continuous blocks of each algebraic loop are merged. The
     sampled blocks of a loop are always merged (`merge_synchronous_blocks`).
 
     Raises:
-        ValueError: `transparent` is True, and no two continuous blocks are connected or `form` is
-            "fused". An algebraic loop cannot be solved (only if `form` is "fused").
+        ValueError: `transparent` is True, but `form` is "fused" or no continuous blocks are
+            connected. `form` is "fused", but an algebraic loop goes through a sampled part or a
+            part that is not a block.
     """
     if transparent:
         if form == "fused":
@@ -458,7 +474,7 @@ def merge_continuous_blocks(wiring: Wiring) -> tuple[Wiring, tuple[tuple[str, ..
 
 
 def eliminate_algebraic_loops(wiring: Wiring) -> Wiring:
-    """Replace the continuous blocks of each algebraic loop by one part that solves the loop.
+    """Replace the blocks of each continuous algebraic loop by one part, which solves the loop.
 
     The ports retain their names. A wiring without loops is returned unchanged.
 
@@ -489,7 +505,7 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
     If the blocks stepped separately, one block of the loop would read a value of the previous
     sample.
     """
-    samplers = {name for name, part in wiring.parts.items() if _is_sampler(part)}
+    samplers = {name for name, part in wiring.parts.items() if _is_traceable_without_states(part)}
     reads: dict[str, set[str]] = {name: set() for name in samplers}
     for (a, _), (b, _), *_ in wiring.connections:
         if a in samplers and b in samplers:
@@ -504,8 +520,8 @@ def merge_synchronous_blocks(wiring: Wiring) -> Wiring:
     return _replace_groups(wiring, tuple(sorted(groups)), SynchronousSystem) if groups else wiring
 
 
-def _is_sampler(part: Part) -> bool:
-    """Return True for a traceable block without continuous states."""
+def _is_traceable_without_states(part: Part) -> bool:
+    """Return True if a part is a traceable block without continuous states."""
     block = part.component
     return (
         isinstance(block, Block)
@@ -537,7 +553,7 @@ def _replace_groups(
     owner = {name: " and ".join(group) for group in groups for name in group}
     parts = {name: part for name, part in wiring.parts.items() if name not in owner}
     for group in groups:
-        parts[owner[group[0]]] = _part(wiring, group, to_block)
+        parts[owner[group[0]]] = _merged_part(wiring, group, to_block)
     connections = [
         moved
         for one in wiring.connections
@@ -571,8 +587,13 @@ def _is_continuous(part: Part) -> bool:
     )
 
 
-def _part(wiring: Wiring, group: tuple[str, ...], to_block: Callable[[Wiring], Block]) -> Part:
-    """Return the part that replaces a group of parts; `to_block` converts their wiring."""
+def _merged_part(
+    wiring: Wiring, group: tuple[str, ...], to_block: Callable[[Wiring], Block]
+) -> Part:
+    """Return the part that replaces a group of parts.
+
+    The function `to_block` converts the wiring of the group to a block.
+    """
     parts = {name: wiring.parts[name] for name in group}
     for name, part in parts.items():
         if part.dt is not None:

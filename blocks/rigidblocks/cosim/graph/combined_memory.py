@@ -67,7 +67,7 @@ class WiredPart:
         method: Integration method.
         h: Longest inner step [s].
         exposure: Exposed ports and their names.
-        evaluate: Function that returns the evaluator of the block functions.
+        evaluate: Function that creates the evaluator of the block functions for a memory layout.
         is_merged: True if the port names contain the names of the original parts.
     """
 
@@ -113,8 +113,8 @@ class WiredPart:
     def start_relations(self) -> tuple[StartRelation, ...]:
         """Start relations of the block, with the names in the system.
 
-        If the factor of a relation is a hidden parameter, the relation contains its start value
-        instead of its name.
+        If the factor of a relation is a parameter that the system does not expose, the start value
+        of the parameter replaces the name.
         """
         block, found = self.memory.block, list[StartRelation]()
         constants = {port.name: port.start for port in block.parameters} | self.start
@@ -200,7 +200,7 @@ class WiredParts:
 
     @cached_property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names: condition number and rank of the loop constraints of each part."""
+        """Names of the outputs with the condition number and rank of loop constraints, as pairs."""
         return tuple(
             (part.name_in_system(condition), part.name_in_system(rank))
             for part in self.by_name.values()
@@ -228,8 +228,8 @@ class WiredParts:
     def places(self) -> dict[str, dict[str, slice]]:
         """Slices of the ports in the memory vector of each part, as `places[part][port]`.
 
-        The port names are the names in the system. The unconnected elements of a partly connected
-        input have separate names.
+        The port names are the names in the system. If only some elements of an input are connected,
+        each unconnected element also has its own slice and name.
         """
         return {name: self._places(name) for name in self.by_name}
 
@@ -246,7 +246,10 @@ class WiredParts:
         return places
 
     def read_inputs(self, name: str, memories: Memories) -> Array:
-        """Copy the memory vector of a part, and set the connected inputs to the source values."""
+        """Return a copy of the memory vector of the part `name`, with updated connected inputs.
+
+        The input values are copied from the outputs in `memories`.
+        """
         m = memories[name].copy()
         where = self.by_name[name].memory.where
         for (a, y), (_, u), start, to, length in self.wiring.wires_to(name):
@@ -261,7 +264,7 @@ class PortsOfParts:
     _parts: WiredParts
 
     def dependent_start_values(self, start: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the start values of states that a part computes from its other start values."""
+        """Return the start values that the parts compute from `start`, by name in the system."""
         found = dict[str, Any]()
         for part in self._parts.by_name.values():
             own = {own: start[name] for name, own in part.own_names.items() if name in start}
@@ -300,7 +303,7 @@ class PortsOfParts:
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Pairs of output names: condition number and rank of the loop constraints of each part."""
+        """Names of the outputs with the condition number and rank of loop constraints, as pairs."""
         return self._parts.conditions
 
 

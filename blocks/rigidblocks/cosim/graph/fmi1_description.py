@@ -64,7 +64,7 @@ def _dependencies(output: Any, inputs: dict[str, Any]) -> list[Any] | None:
 
 
 def negated_aliases(root: Any) -> frozenset[str]:
-    """Return the names of the negated aliases, whose values in the FMU have the opposite sign."""
+    """Return the names of the negated aliases, whose values the FMU stores negated."""
     return frozenset(
         v.get("name")
         for v in root.iterfind("ModelVariables/ScalarVariable[@alias='negatedAlias']")

@@ -165,7 +165,7 @@ def _set_priorities(root: Any, description: Any) -> None:
 
 
 def _set_bounds_of_unsigned_integers(root: Any, description: Any) -> None:
-    """Add the FMI 3.0 unsigned integer bounds to a description; FMPy does not read them."""
+    """Add the FMI 3.0 bounds of unsigned integer variables, which FMPy does not read."""
     elements = {one.get("name"): one for one in root.iterfind("ModelVariables/*")}
     for variable in description.modelVariables:
         if variable.type.startswith("UInt") and variable.name in elements:
@@ -186,11 +186,18 @@ def interfaces_of(description: Any) -> dict[str, Any]:
 
 
 def chosen_kind(path: object, description: Any, wanted: str | None) -> str:
-    """Return the interface type: `wanted`, by default co-simulation if the FMU supports it.
+    """Select the interface type of an FMU.
+
+    Args:
+        path: Path of the FMU in error messages.
+        description: Model description.
+        wanted: Requested interface type. None selects the first type that the FMU supports, in
+            the order co-simulation, model exchange, scheduled execution.
 
     Raises:
-        FmuError: The file does not have a supported interface type.
-        ValueError: `wanted` is unknown.
+        FmuError: The FMU does not support the interface type, or declares none. The model
+            identifier is invalid.
+        ValueError: `wanted` is not the name of an interface type.
     """
     if wanted is not None and wanted not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, not {wanted!r}")
@@ -264,12 +271,12 @@ def unpack_files(path: Path, folder: Path, beginnings: tuple[str, ...] = ("",)) 
 
 
 def library_in(names: Sequence[str], library: str) -> str | None:
-    """Return the path of the binary `library` or of a substitute; None if the archive has none.
+    """Return the path of the FMU binary in the archive, or None if no binary is suitable.
 
-    A substitute is a binary in another folder of the same platform. The name of this folder may
-    follow another FMI version (`win64` instead of `x86_64-windows`) or differ in letter case. In
-    each folder, a binary of the expected name takes precedence. Otherwise, the folder must contain
-    only one binary.
+    `library` is the path that the FMI standard prescribes. If this file is missing, the function
+    searches the folders of the same platform. The name of such a folder may follow another FMI
+    version (`win64` instead of `x86_64-windows`) or differ in letter case. In each folder, a binary
+    with the prescribed name takes precedence. Otherwise, the folder must contain only one binary.
     """
     expected = PurePosixPath(library)
     if library in names:
@@ -294,7 +301,10 @@ def _is_same_platform(folder: PurePosixPath, expected: PurePosixPath) -> bool:
 
 
 def place_library(folder: Path, library: str) -> bool:
-    """Copy the binary of an unpacked FMU to the path `library`; return False if none exists."""
+    """Copy the binary of an unpacked FMU to the path `library`, if it is in another place.
+
+    Returns False if the FMU has no suitable binary (`library_in`).
+    """
     expected = folder / library
     names = [path.relative_to(folder).as_posix() for path in folder.glob("*/*/*")]
     found = library_in(names, library)
@@ -334,7 +344,10 @@ _NAMES = ("-DFMI2_OVERRIDE_FUNCTION_PREFIX", "-DFMI3_OVERRIDE_FUNCTION_PREFIX")
 
 
 def source_sets(description: Any, identifier: str, names: Sequence[str]) -> list[Any]:
-    """Return the sets of C sources of an FMU; [] if a source file is missing in `names`."""
+    """Return the C source sets of an FMU, or [] if the archive does not contain all files.
+
+    `identifier` is the model identifier. `names` contains the paths of the files in the archive.
+    """
     sets = [
         one
         for build in description.buildConfigurations

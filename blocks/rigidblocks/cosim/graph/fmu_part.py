@@ -51,8 +51,8 @@ class Elements(NamedTuple):
 def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
     """Group FMU variables into ports; return the variables of each port by port name.
 
-    The variables `q[1]`, `q[2]`, ... form one port `q` if they have the same causality and type and
-    are a complete array, in any order. Any other variable is a separate port.
+    The variables `q[1]`, `q[2]`, ... form one port `q` if no index is missing and all have the same
+    causality and type. Their order is arbitrary. Any other variable is a separate port.
     """
     groups: dict[str, dict[tuple[int, ...], Any]] = {}
     found: dict[str, dict[str, Elements]] = {}  # by array name, in the order of the file
@@ -64,7 +64,7 @@ def elements_of(variables: Sequence[Any]) -> dict[str, Elements]:
             groups.setdefault(port, {})[index] = v
             found.setdefault(port, {})
     for name, elements in groups.items():
-        found[name] |= _arrays(name, elements)
+        found[name] |= _array_or_scalars(name, elements)
     return {name: array for some in found.values() for name, array in some.items()}
 
 
@@ -74,8 +74,12 @@ def _element(name: str) -> tuple[str, tuple[int, ...]]:
     return (match["port"], tuple(map(int, match["index"].split(",")))) if match else (name, ())
 
 
-def _arrays(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elements]:
-    """Return one array port if the elements form a complete array, otherwise scalar ports."""
+def _array_or_scalars(name: str, elements: dict[tuple[int, ...], Any]) -> dict[str, Elements]:
+    """Return one array port, or a scalar port for each element of an incomplete array.
+
+    `elements` maps indices to FMU variables. An array is complete if no index is missing and all
+    variables have the same causality and type.
+    """
     shape = tuple(map(max, zip(*elements, strict=False)))
     alike = len({(v.causality, v.type) for v in elements.values()}) == 1
     if alike and {len(i) for i in elements} == {len(shape)} and prod(shape) == len(elements):
@@ -145,7 +149,7 @@ def _unit(variable: Any) -> str:
 
 
 def _start(variables: Sequence[Any], shape: tuple[int, ...]) -> Array | None:
-    """Return the declared start values as an array, or None if one of them is missing.
+    """Return the declared start values as an array, or None if a start value is missing.
 
     The start value of a triggered input clock is 0 (no tick).
     """
@@ -255,8 +259,8 @@ _SETTABLE = ("exact", "approx")
 class Fmu:
     """FMI 1.0, 2.0 or 3.0 FMU file with its variables as ports.
 
-    The variables `q[1]`, `q[2]`, ... form one port `q` if they have the same causality and are a
-    complete array, in any order. Any other variable, such as a single `q[7]`, is a separate port.
+    The variables `q[1]`, `q[2]`, ... form one port `q` if no index is missing and all have the same
+    causality and type. Any other variable, such as a single `q[7]`, is a separate port.
 
     If an FMU has no binary for this platform, an installed compiler compiles its C sources.
 
@@ -373,7 +377,7 @@ class Fmu:
 
     @cached_property
     def negated(self) -> frozenset[str]:
-        """Names of the FMI 1.0 negated aliases, whose values in the FMU have the opposite sign.
+        """Names of the FMI 1.0 negated aliases, whose values the FMU stores negated.
 
         The set is empty for a remote FMU, because the server negates the values.
         """
@@ -531,7 +535,10 @@ class Fmu:
         )
 
     def _undeclared_elements(self, unknowns: Any) -> frozenset[Element]:
-        """Return the output elements without declared dependencies in the entries `unknowns`."""
+        """Return the output elements whose dependencies the model structure does not declare.
+
+        `unknowns` contains the entries of the model structure.
+        """
         places = self._elements_by_variable
         declared = {
             y
@@ -557,10 +564,11 @@ class Fmu:
     def only_samples(self) -> bool:
         """True if the FMU is sampled: it has discrete variables and no continuous states.
 
-        An example is the FMU of a delay, whose outputs or local variables are discrete. FMI
-        requires a declaration of the continuous states only for model exchange. For co-simulation
-        FMUs of this package, a continuous variable with an exact start value counts as a continuous
-        state. For other co-simulation FMUs, the result is True only if all outputs are discrete.
+        An example is the FMU of a delay. FMI requires the declaration of continuous states only for
+        model exchange, so a co-simulation FMU may have undeclared states. In a co-simulation FMU
+        that this package has exported, a continuous output or local variable with `initial="exact"`
+        is a state. For any other co-simulation FMU, the result is True only if it has outputs and
+        all outputs are discrete.
         """
         about = self.description
         if about.numberOfContinuousStates:
@@ -614,9 +622,10 @@ class Fmu:
         return min((interval for interval in known if interval), default=None)
 
     def references(self, name: str) -> list[int]:
-        """Return the value references of the variables of a port, in C order of its elements.
+        """Return the value references of the variables of a port.
 
-        An array variable has one value reference.
+        The variables are in row-major order of the elements. An array variable has one value
+        reference.
         """
         return [v.valueReference for v in self._arrays[name].variables]
 

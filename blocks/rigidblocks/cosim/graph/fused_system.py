@@ -42,10 +42,10 @@ class FusedSystem(PortsOfParts, Composite):
 
     All states and outputs of the parts are sampled states of the block, with the names `part.port`.
     The block also contains the unconnected inputs and the parameters of the parts. `System.expose`
-    selects and renames these ports. The results equal the results of `simulate` for this `dt` and
-    `order`. Continuous blocks in an algebraic loop form one part, which solves the loop
-    (`ContinuousSystem`). The block copies the system, so later changes of the system do not affect
-    the block.
+    selects and renames these ports. The evaluation order `order` is "gauss-seidel" or "jacobi". The
+    results equal the results of `simulate` with the same `dt` and `order`. Continuous blocks in an
+    algebraic loop form one part, which solves the loop (`ContinuousSystem`). The block copies the
+    system, so later changes of the system do not affect the block.
 
     Raises ValueError if a part is an FMU or has its own communication step, or if an unconnected
     input has no start value. Also raises ValueError if an algebraic loop goes through a sampled
@@ -121,7 +121,7 @@ class FusedSystem(PortsOfParts, Composite):
         return tuple(self._inner_block(parts.by_name[name], memory, order) for name in order)
 
     def has_own_step(self, name: str) -> bool:
-        """Return True if separate C code, which cannot be traced, executes the steps of a part."""
+        """Return True if the tracer cannot trace the steps of the part `name`."""
         return self._has_own_step(self._parts.by_name[name])
 
     def starting_order(self, memory: Memory) -> tuple[int, ...]:
@@ -188,9 +188,9 @@ class FusedSystem(PortsOfParts, Composite):
         return advance(part.evaluator, m, t - dt, dt, part.method, part.h)
 
     def _has_own_step(self, part: WiredPart) -> bool:
-        """Return True if separate C code executes the step of a part, so the step is not traced.
+        """Return True if the tracer cannot trace the step of a part.
 
-        This applies to:
+        Separate C functions then execute the step. This applies to:
 
         - a part with an adaptive method,
         - a part whose update is written in C,
@@ -213,10 +213,10 @@ class FusedSystem(PortsOfParts, Composite):
 
 
 class _Structure(FusedSystem):
-    """Substitute for a fused system in the analysis of dependencies between its variables.
+    """Traceable replacement for a fused system, used only to determine variable dependencies.
 
-    The tracer cannot trace a part whose step is separate C code. In the substitute, each state of
-    such a part therefore depends on the whole memory vector of the part.
+    The tracer cannot trace the steps of some parts (`_has_own_step`). In the replacement, each
+    state of such a part depends on the whole memory vector of the part.
     """
 
     def __init__(self, parts: WiredParts, dt: float, jacobi: bool):
@@ -245,7 +245,7 @@ def _has_own_start(memory: Memory) -> bool:
 
 
 def _structure_of(part: WiredPart) -> Evaluator:
-    """Return an evaluator that can be traced and has the dependencies of the part's block."""
+    """Return a traceable evaluator with the same variable dependencies as the block of a part."""
     block = part.memory.block
     if not isinstance(block, Composite | BlockInC):
         return part.evaluator

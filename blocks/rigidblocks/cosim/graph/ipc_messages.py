@@ -71,10 +71,10 @@ def _bytes(numbers: Array) -> bytes:
     return (numbers if _IS_LITTLE else numbers.astype("<f8")).tobytes()
 
 
-class Recurring:
-    """Message that is sent repeatedly for one call, with n doubles and no text.
+class PreallocatedMessage:
+    """Reusable message with a fixed call name, n doubles and no text.
 
-    The array `numbers` is a view of the doubles in the message. The memory address is fixed.
+    The array `numbers` (n,) is a view of the doubles in the message. The memory address is fixed.
     """
 
     def __init__(self, call: str, n: int):
@@ -96,15 +96,19 @@ class Channel:
         """Send a message; raise OSError if the peer has closed the connection."""
         self._link.sendall(pack_message(call, numbers, text))
 
-    def repeat(self, message: Recurring) -> None:
-        """Send the current bytes of a message; raise OSError if the connection is closed."""
+    def repeat(self, message: PreallocatedMessage) -> None:
+        """Send a preallocated message with its current numbers.
+
+        Raises OSError if the peer has closed the connection.
+        """
         self._link.sendall(message.bytes)
 
-    def receive(self, expected: Recurring | None = None) -> Message:
+    def receive(self, expected: PreallocatedMessage | None = None) -> Message:
         """Return the next message.
 
         Args:
-            expected: Message to reuse for a received message of the same call and length.
+            expected: Preallocated message. If the received message has the same call and length,
+                the method stores its numbers in `expected` and returns `expected.message`.
 
         Raises:
             EOFError: The peer has closed the connection.

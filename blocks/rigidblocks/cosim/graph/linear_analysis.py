@@ -30,9 +30,9 @@ _DECADES = 14  # decades by which the search for crossovers extends the default 
 class Margins(NamedTuple):
     """Stability margins of an open loop with the transfer function L and negative feedback.
 
-    Without a crossover, the margin is infinite and its frequency is NaN. For several crossovers,
-    `gain` is the factor nearest to 1 (in logarithm), and `phase` and `delay` are the smallest in
-    magnitude.
+    Without a crossover, the margin is infinite and its frequency is NaN. If there are several
+    crossovers, `gain` is the factor with the smallest |log(gain)|. `phase` and `delay` are then the
+    margins with the smallest magnitude.
 
     Attributes:
         gain: Gain margin, the factor on L at the stability limit.
@@ -163,7 +163,7 @@ def _remove_infinite_zeros(
 def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega: Array) -> Array:
     """Return the frequency response G (n, outputs, inputs) at omega (n,) [rad/s].
 
-    G = C (s 1 - A)^-1 B + D,   s = i omega, or s = exp(i omega dt)
+    G = C (s I - A)^-1 B + D,   s = i omega, or s = exp(i omega dt) for a sampled system
     """
     s = 1j * omega if dt is None else np.exp(1j * omega * dt)
     if not len(A):
@@ -179,9 +179,10 @@ def response_at(A: Array, B: Array, C: Array, D: Array, dt: float | None, omega:
     return found
 
 
-def frequency_range(roots: Array, dt: float | None) -> Array:
+def frequency_grid(roots: Array, dt: float | None) -> Array:
     """Return a frequency grid [rad/s] that covers the poles and zeros in `roots`.
 
+    `roots` contains poles and zeros in the s-plane [1/s], or in the z-plane for a sampled system.
     The grid is fine near lightly damped poles and zeros.
     """
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -253,7 +254,10 @@ def stability_margins(
 def _extend_frequencies(
     response: Callable[[Array], Array], omega: Array, dt: float | None
 ) -> Array:
-    """Extend a frequency grid at both ends until the gain at the end no longer approaches 1."""
+    """Extend a frequency grid beyond each end as long as the gain there approaches 1.
+
+    The number of added decades is limited. For a sampled system, the upper end is not extended.
+    """
 
     def slope_towards_one(w: float, factor: float) -> bool:
         here, there = np.abs(response(np.array([w, w * factor])))

@@ -36,14 +36,15 @@ class Linearization(AttributeHints):
     the derivative of the states at the operating point, or the change of the states in one sample
     of a sampled system. The residual is zero at an equilibrium.
 
-    The unit of an entry of C or D is the output unit divided by the state or input unit. For a
-    sampled system, the unit of an entry of A or B is the unit of its row divided by the unit of its
-    column. For a continuous system, it is this unit per second.
+    The unit of an entry of C or D is the output unit divided by the state or input unit. The unit
+    of an entry of A or B is the state unit of the row divided by the state or input unit of the
+    column. For a continuous system, it is additionally divided by seconds.
 
     For a configuration q with quaternions, the states are the tangent coordinates q_tangent[1],
     q_tangent[2], ... These coordinates are zero at the operating point, and their derivative is qd.
-    `x` contains the elements of q, not the tangent coordinates. `state_names` and `state_units`
-    list the names and units of the states, and so on for the inputs and outputs.
+    `x` contains the elements of q, not the tangent coordinates. The attributes `state_names`,
+    `input_names` and `output_names` contain the element names. `state_units`, `input_units` and
+    `output_units` contain the units.
 
     The object unpacks as A, B, C, D (A, B, C, D, dt for sampled systems). For python-control, use
     `control.ss(*linear)`.
@@ -94,12 +95,12 @@ class Linearization(AttributeHints):
 
     @property
     def poles(self) -> Array:
-        """Poles (states,): the eigenvalues of A [1/s], in the z-plane for a sampled system."""
+        """Poles (states,): eigenvalues of A, in [1/s], or dimensionless for a sampled system."""
         return np.linalg.eigvals(self.A).astype(complex)
 
     @property
     def zeros(self) -> Array:
-        """Finite transmission zeros [1/s], in the z-plane for a sampled system."""
+        """Finite transmission zeros in [1/s], or dimensionless for a sampled system."""
         return linear_analysis.zeros(self.A, self.B, self.C, self.D)
 
     def select(
@@ -133,9 +134,9 @@ class Linearization(AttributeHints):
         y: str | None = None,
         omega: ArrayLike | None = None,
     ) -> FrequencyResponse:
-        """Return the frequency response of one channel; `plot` draws its Bode diagram.
+        """Return the frequency response from input u to output y; `plot` draws its Bode diagram.
 
-            G = C (s 1 - A)^-1 B + D,   s = i omega, or s = exp(i omega dt)
+            G = C (s I - A)^-1 B + D,   s = i omega, or s = exp(i omega dt) for a sampled system
 
         Args:
             u: Name of the input; not required if the system has one input.
@@ -158,7 +159,9 @@ class Linearization(AttributeHints):
         y: str | None = None,
         omega: ArrayLike | None = None,
     ) -> "Figure":
-        """Plot the Nyquist curve of one channel with the point -1; the arguments are as in `bode`.
+        """Plot the Nyquist curve from input u to output y, and the point -1.
+
+        The arguments are those of `bode`.
 
         Raises:
             KeyError: A name does not exist.
@@ -168,9 +171,10 @@ class Linearization(AttributeHints):
         return self.bode(u, y, omega).plot(nyquist=True)
 
     def margins(self, u: str | None = None, y: str | None = None) -> Margins:
-        """Return the stability margins of one channel L for a closed loop with negative feedback.
+        """Return the stability margins of the negative feedback loop that connects y to u.
 
-        `linearize(system, cut="pd.tau")` returns the loop L of a closed system.
+        The open loop L is the response from u to y. To obtain the open loop of a closed-loop
+        system, call `linearize(system, cut="pd.tau")`, for example.
 
         Args:
             u: Name of the input; not required if the system has one input.
@@ -214,7 +218,10 @@ class Linearization(AttributeHints):
     def _channel(
         self, u: str | None, y: str | None, *, all_outputs: bool = False
     ) -> "Linearization":
-        """Return the system with one input, and one output or (if `all_outputs`) all outputs."""
+        """Return the system with the input u and the output y, or with all outputs.
+
+        Raises ValueError if the selection of the input or output is ambiguous.
+        """
         one = self.select(u, y)
         sides = [("input", "u", one.input_names)]
         sides += [("output", "y", one.output_names)] * (not all_outputs)
@@ -234,7 +241,7 @@ class Linearization(AttributeHints):
     @property
     def _frequencies(self) -> Array:
         roots = np.concatenate([self.poles, self.zeros])
-        return linear_analysis.frequency_range(roots, self.dt)
+        return linear_analysis.frequency_grid(roots, self.dt)
 
     @property
     def _step_times(self) -> Array:
@@ -258,13 +265,13 @@ def linearize(
 ) -> Linearization:
     """Linearize a block, or a system of continuous blocks, with exact derivatives.
 
-    The result for a sampled block is a discrete-time system with the sample time of the block. x
-    are the states before a sample instant, and y the outputs after the sample instant. For a
+    The result for a sampled block is a discrete-time system with the sample time of the block. The
+    vector x then contains the states before a sample instant, and y the outputs after it. For a
     sampled system, pass `FusedSystem(system, dt)`.
 
     Step size control is not a smooth function, so adaptive parts are linearized with RK4 steps of
     at most 1 ms. For a stiff part, select a linearly implicit method by name. The operating point
-    need not be an equilibrium; see `residual`.
+    need not be an equilibrium (see `Linearization`).
 
     Args:
         target: Block or system.
@@ -330,9 +337,10 @@ def _open_loop(
 
         dx/dt = A x + B d,   y = C x + D d
 
-    The substitution d = w - y gives the open loop from w to y:
+    Let w = y + d be the disturbed signal, which the other parts receive. The substitution d = w - y
+    gives the open loop from w to y:
 
-        y = (1 + D)^-1 (C x + D w),   dx/dt = A x + B (w - y)
+        y = (I + D)^-1 (C x + D w),   dx/dt = A x + B (w - y)
     """
     if not isinstance(target, System):
         raise ValueError("`cut` needs a System of continuous blocks, because a block has no loops")
@@ -458,14 +466,15 @@ def _check_linearizable(memory: Memory) -> None:
 
 
 def _has_redundant_elements(states: Iterable[Port], port: Port) -> bool:
-    """Return True if a state has more elements than its velocity, such as a quaternion."""
+    """Return True if a state has more elements than its velocity, as a quaternion has."""
     return any(other.name == port.rate and other.size < port.size for other in states)
 
 
 class _Coordinates(NamedTuple):
-    """Independent coordinates z of the states x, defined by dx = E dz.
+    """Independent coordinates z (m,) of the states x (n,), defined by dx = E dz.
 
-    `E_rate` is dE/dt. `names` and `units` describe the elements of z.
+    E is an (n, m) matrix, and `E_rate` is its time derivative. `names` and `units` contain the
+    names and units of the elements of z.
     """
 
     E: Array

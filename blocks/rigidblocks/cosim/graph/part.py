@@ -58,7 +58,7 @@ class Selection:
 
 
 def places(ports: Iterable[Port]) -> dict[str, slice]:
-    """Return the slice of each port, by name, in the concatenated elements of all ports."""
+    """Map each port name to the slice of its elements in the concatenation of all ports."""
     ports = tuple(ports)
     ends = np.cumsum([0, *(port.size for port in ports)]).tolist()
     return {port.name: slice(a, a + port.size) for port, a in zip(ports, ends, strict=False)}
@@ -188,7 +188,7 @@ class Part:
             its own integrator.
         h: Longest inner step [s], or None for the default.
         isolated: True if the FMU runs in its own process.
-        has_own_library: True if the FMU shares its library with no other instance.
+        has_own_library: True if the instance of the FMU uses its own copy of the library.
         time_limit: Time limit of each call of an isolated or remote FMU [s].
         rtol: Relative tolerance of an FMU for co-simulation.
         dt: Communication step of the part [s], a multiple of the run's communication step; None to
@@ -312,8 +312,8 @@ class Part:
 class Dependencies(NamedTuple):
     """Dependencies of outputs on inputs.
 
-    `known` contains the declared dependency groups. `undeclared` contains the output elements that
-    may depend on any input.
+    `known` contains the known dependencies as groups of output elements and the input elements on
+    which they depend. `undeclared` contains the output elements that may depend on any input.
     """
 
     known: tuple[DependencyGroup, ...]
@@ -329,7 +329,7 @@ def element_dependencies(part: Part) -> Dependencies:
         return Dependencies(
             _group_by_output(element_feedthrough(TracedEvaluator(Memory(component))))
         )
-    return Dependencies(_whole_ports(part))
+    return Dependencies(_feedthrough_groups(part))
 
 
 def start_dependencies(part: Part) -> Dependencies:
@@ -357,7 +357,7 @@ def start_port_dependencies(part: Part) -> tuple[set[tuple[str, str]], set[str]]
 
 
 def port_pairs(groups: Iterable[DependencyGroup]) -> set[tuple[str, str]]:
-    """Convert dependency groups of elements to dependent pairs (input port, output port)."""
+    """Return the pairs (input port, output port) that have dependent elements in `groups`."""
     return {
         (u, y)
         for inputs, outputs in groups
@@ -372,15 +372,18 @@ def port_elements(ports: Iterable[Port]) -> frozenset[Element]:
 
 
 def _group_by_output(pairs: Iterable[ElementPair]) -> tuple[DependencyGroup, ...]:
-    """Convert pairs of elements to dependency groups, one for each output element."""
+    """Group pairs (input element, output element) by output element."""
     inputs: dict[Element, set[Element]] = {}
     for u, y in pairs:
         inputs.setdefault(y, set()).add(u)
     return tuple(DependencyGroup(frozenset(us), frozenset({y})) for y, us in inputs.items())
 
 
-def _whole_ports(part: Part) -> tuple[DependencyGroup, ...]:
-    """Return a dependency group of all elements for each port pair with direct feedthrough."""
+def _feedthrough_groups(part: Part) -> tuple[DependencyGroup, ...]:
+    """Return a dependency group for each port pair (input, output) with direct feedthrough.
+
+    Every element of the output depends on every element of the input.
+    """
     return tuple(
         DependencyGroup(port_elements([part.input(u)]), port_elements([part.output(y)]))
         for u, y in sorted(part.feedthrough)
@@ -444,7 +447,7 @@ _BLOCKS = {
 
 
 def _describe_non_part(value: Any) -> str:
-    """Describe an object that cannot be a part, and the block to use instead, for errors."""
+    """Return the error text for an object that cannot be a part; name the block to use instead."""
     if isinstance(value, type):
         return f"the class {value.__name__}; create a block by {value.__name__}(...)"
     name = type(value).__name__
