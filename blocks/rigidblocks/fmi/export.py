@@ -234,13 +234,13 @@ def _add_page_of(
 
 
 def add_page(fmu: Path, source: Block | System, dt: float | None, deflate: bool) -> None:
-    """Add an interactive page that simulates a block or system to the documentation of its FMU.
+    """Add an interactive simulation page to the documentation of an FMU.
 
-    The page simulates with the communication step `dt` [s], by default 1 ms. The file index.html
-    links to the page.
+    The page simulates `source` with the communication step `dt` [s], by default 1 ms. The file
+    index.html links to the page. If `deflate` is True, the function compresses the archive.
 
     Raises:
-        ValueError: `simulation_page` does not support the block, for example a block that is not a
+        ValueError: `simulation_page` does not support the block. For example, the block is not a
             robot.
     """
     from rigidblocks.view.simulation_page import simulation_page  # needs an optional package
@@ -452,7 +452,7 @@ def _layout(variables: Variables) -> bytes:
 def _binaries(name: str) -> dict[str, bytes]:
     """Return the pythonfmu libraries (bytes) for all platforms, by path in the FMU.
 
-    `name` is the model identifier, which replaces the file name of each library.
+    `name` is the model identifier. In the FMU, the libraries have this name.
     """
     folder = _PYTHONFMU / "resources" / "binaries"
     libraries = [

@@ -34,9 +34,12 @@ STACK = 8 << 20  # stack size [bytes] of the thread that measures the stack dept
 
 
 class Entry(NamedTuple):
-    """Line of an acceptance report: the checked subject, the result as text, and the verdict.
+    """Line of an acceptance report.
 
-    `well` is True if the result is acceptable.
+    Attributes:
+        subject: Name of the check, such as "code".
+        text: Result of the check.
+        well: True if the result is acceptable.
     """
 
     subject: str
@@ -391,7 +394,7 @@ class Description:
         return tuple(v for v in self.variables if v.get("causality", "local") in set(causalities))
 
     def has(self, attribute: str, interfaces: Iterable[str] = (CS, ME, SE)) -> bool:
-        """Return True if an interface type sets `attribute` to a value other than false or 0."""
+        """Return True if one of `interfaces` sets `attribute` to a value other than false or 0."""
         values = (self.interfaces[name].get(attribute) for name in interfaces if name in self)
         return any(value not in (None, "false", "0") for value in values)
 
@@ -615,7 +618,7 @@ PROFILES = (
 
 
 class Matrix(NamedTuple):
-    """Comparison of the features of an FMU with the feature profiles.
+    """Features of an FMU, and features that it lacks for each feature profile.
 
     Attributes:
         support: Support of each feature by the FMU, by key of `FEATURES`.

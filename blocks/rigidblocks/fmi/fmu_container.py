@@ -36,12 +36,11 @@ def export_container(
     All FMUs read the outputs of the previous step, as in `simulate(..., order="jacobi")`. The
     export converts blocks to native FMUs. Consecutive blocks between two FMUs in the evaluation
     order form one native FMU. The container variables are the outputs, open inputs and parameters
-    of the parts, named `part.port`.
+    of the parts, named `part.port`. The package fmu-manipulation-toolbox creates the container.
 
-    If the connections form a loop, the initialization may compute an output with direct
-    feedthrough, such as `qdd` of a plant, before one of its inputs. The initial value of this
-    output then does not depend on this input. The package fmu-manipulation-toolbox creates the
-    container.
+    If the connections form a loop, an output with direct feedthrough, such as `qdd` of a plant, may
+    be initialized before an input of its part. The initial value of the output then does not depend
+    on this input.
 
     Args:
         system: System with at least one FMU of version 2.0.
@@ -54,8 +53,8 @@ def export_container(
         Path of the container FMU.
 
     Raises:
-        ValueError: The system has no FMU (use `export_fmu`), a Python part, an FMI 3.0 FMU, or a
-            connection with unit conversion.
+        ValueError: The system has no FMU (use `export_fmu`). The system contains a Python part, an
+            FMI 3.0 FMU, or a connection with unit conversion.
         ImportError: fmu-manipulation-toolbox is not installed.
     """
     wiring = system.wiring()
@@ -126,24 +125,27 @@ def _groups(wiring: Wiring) -> Iterator[list[str]]:
     order, so the initial values of a group depend only on earlier groups.
     """
     order = dict.fromkeys(wiring.initialization_order)
-    for ours, run in groupby(order, lambda one: isinstance(wiring.parts[one].component, Block)):
-        names = list(run)
-        yield from [names] if ours else ([one] for one in names)
+    for is_block, group in groupby(
+        order, lambda one: isinstance(wiring.parts[one].component, Block)
+    ):
+        names = list(group)
+        yield from [names] if is_block else ([one] for one in names)
 
 
-def _block_system(ours: dict[str, Part], wiring: Wiring) -> System:
-    """Return a system of the block parts `ours`, with the connections between them.
+def _block_system(parts: dict[str, Part], wiring: Wiring) -> System:
+    """Return a system of blocks, with the connections between them.
 
-    Inputs with a connection from another part become open inputs of the system.
+    `parts` contains the blocks by name. An input with a connection from outside these parts becomes
+    an open input of the system.
     """
     inner = System()
-    for name, part in ours.items():
-        fed = {u for (a, _), (b, u), *_ in wiring.connections if b == name and a not in ours}
+    for name, part in parts.items():
+        fed = {u for (a, _), (b, u), *_ in wiring.connections if b == name and a not in parts}
         ports = (port for port in part.component.inputs if port.name in fed)
         start = {**{p.name: p.clip(0.0) for p in ports if p.start is None}, **part.start}
         inner.add(name, part.component, start=start, method=part.method, h=part.h, dt=part.dt)  # type: ignore[arg-type]
     for one in wiring.connections:
-        if one.source[0] in ours and one.target[0] in ours:
+        if one.source[0] in parts and one.target[0] in parts:
             inner.connect(*one.names)
     return inner
 
@@ -175,8 +177,8 @@ def _link(container: Any, wiring: Wiring, files: dict[str, str]) -> None:
     for (a, y), (b, u), start, to, *_ in wiring.connections:
         if isinstance(wiring.parts[a].component, Block) and files[a] == files[b]:
             continue
-        sources = _ends(wiring.parts[a], wiring.parts[a].output(y), files)
-        targets = _ends(wiring.parts[b], wiring.parts[b].input(u), files)
+        sources = _fmu_variables(wiring.parts[a], wiring.parts[a].output(y), files)
+        targets = _fmu_variables(wiring.parts[b], wiring.parts[b].input(u), files)
         for i, j in zip(start, to, strict=True):
             container.add_link(*sources[i], *targets[j])
 
@@ -184,13 +186,13 @@ def _link(container: Any, wiring: Wiring, files: dict[str, str]) -> None:
 def _exposed_variables(part: Part, port: Port, files: dict[str, str]) -> Iterator[tuple[End, str]]:
     """Yield pairs ((FMU file, FMU variable), container variable) for the elements of a port."""
     names = (f"{part.name}.{element}" for element in port.element_names)
-    return zip(_ends(part, port, files), names, strict=True)
+    return zip(_fmu_variables(part, port, files), names, strict=True)
 
 
-def _ends(part: Part, port: Port, files: dict[str, str]) -> list[End]:
-    """Return the FMU file name and the variable name of each element of a port."""
-    ours = isinstance(part.component, Block)
-    names = [f"{part.name}.{element}" if ours else element for element in port.element_names]
+def _fmu_variables(part: Part, port: Port, files: dict[str, str]) -> list[End]:
+    """Return the pair (FMU file name, variable name) of each element of a port."""
+    is_block = isinstance(part.component, Block)
+    names = [f"{part.name}.{element}" if is_block else element for element in port.element_names]
     return [(files[part.name], name) for name in names]
 
 
@@ -200,6 +202,8 @@ def _start(container: Any, part: Part, files: dict[str, str]) -> None:
     for port in (*component.inputs, *component.parameters, *component.states):
         if port.name in part.start:
             values = np.ravel(part.start[port.name]).tolist()
-            for (file, variable), value in zip(_ends(part, port, files), values, strict=True):
+            for (file, variable), value in zip(
+                _fmu_variables(part, port, files), values, strict=True
+            ):
                 text = repr(value) if port.type in REAL else str(int(value))
                 container.add_start_value(file, variable, text)

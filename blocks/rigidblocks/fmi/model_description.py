@@ -281,7 +281,7 @@ class _Writer2(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add a list of unknowns, with FMI 2.0 variable indices, which begin at 1."""
+        """Add a list of unknowns, identified by their FMI 2.0 indices, which begin at 1."""
         if not unknowns:
             return
         parent = SubElement(structure, name)
@@ -330,7 +330,7 @@ class _Writer3(_Writer):
         if is_binary and self.clock is None:  # binary variables change only at communication points
             steps = {key: value for key, value in steps.items() if key not in _EVENT_MODE3}
         if is_resizable:
-            steps = {key: value for key, value in steps.items() if not _is_derivative(key)}
+            steps = {key: value for key, value in steps.items() if not _excludes_resizable(key)}
         SubElement(root, "CoSimulation", steps)
 
     def units(self) -> Iterable[str]:
@@ -384,7 +384,7 @@ class _Writer3(_Writer):
         return str(array_size_reference(self.variables, self.clock is not None))
 
     def _add_binary(self, parent: Element, array: "ArrayVariable") -> None:
-        """Add the Binary element of an array variable, with little-endian doubles as the value."""
+        """Add the Binary element of an array variable, which contains little-endian doubles."""
         first = array.elements[0]
         size = 8 * len(array.elements)
         shape = " x ".join(map(str, array.shape)) or "1"
@@ -468,7 +468,7 @@ class _Writer3(_Writer):
         unknowns: Sequence[Variable],
         knowns: Callable[[Variable], Iterable[Variable]],
     ) -> None:
-        """Add a list of unknowns, with FMI 3.0 value references."""
+        """Add a list of unknowns, identified by their FMI 3.0 value references."""
         owners = self.owners
         for unknown in dict.fromkeys(owners[variable.index] for variable in unknowns):
             references = {owners[k.index].reference for v in unknown.elements for k in knowns(v)}
@@ -479,16 +479,19 @@ class _Writer3(_Writer):
             SubElement(structure, name, attributes)
 
 
-def _is_derivative(capability: str) -> bool:
-    """Return True if an FMI 3.0 capability attribute is about derivatives or dependencies."""
+def _excludes_resizable(capability: str) -> bool:
+    """Return True for an FMI 3.0 capability that FMUs with resizable arrays do not have.
+
+    Such capabilities provide derivatives or element dependencies.
+    """
     return capability.startswith("provides") and capability != "providesIntermediateUpdate"
 
 
 def array_size_reference(variables: Variables, is_clocked: bool) -> int:
     """Return the value reference of the structural parameter of resizable arrays.
 
-    If `is_clocked` is True, a sample clock has the first unused value reference, and the structural
-    parameter the next one.
+    Without a clock, this is the first value reference after the variables. If `is_clocked` is True,
+    the sample clock has this value reference, and the structural parameter has the next one.
     """
     return variables.count + is_clocked
 
@@ -545,7 +548,7 @@ class _ScheduledWriter(_Writer3):
 
     @cached_property
     def _binary_names(self) -> frozenset[str]:
-        """Element names of all binary inputs and outputs."""
+        """Names of the scalar variables that the binary inputs and outputs contain."""
         arrays = (array for array in self.arrays if array.name in self.variables.binary)
         elements = (element for array in arrays for element in array.elements)
         return frozenset(one.name for one in elements if one.variability == "discrete")

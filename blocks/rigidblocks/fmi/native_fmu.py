@@ -132,9 +132,9 @@ def binaries(
     """Build the shared libraries of an FMU.
 
     If `platforms` is None, the C compiler of this machine builds one library for this machine.
-    Otherwise ziglang builds the libraries of all platforms in parallel. On both Mac architectures,
-    FMI 2.0 importers search the folder darwin64. For FMI 2.0, a universal library combines the
-    libraries of both architectures.
+    Otherwise ziglang builds the libraries of all platforms in parallel. FMI 2.0
+    importers search the folder darwin64 on both Mac architectures. If both are built for FMI 2.0,
+    this folder contains one universal library for both.
 
     Args:
         sources: Text of the C sources by file name.
@@ -372,7 +372,7 @@ def native_fmu(
         content[LICENSE] = license_text(
             {header: texts[header] for header in runtime.headers}
         ).encode()
-        content |= _pictures(variables, fmi)
+        content |= _icon_and_terminals(variables, fmi)
         content |= built.result() if built else {}
         if address:
             folders = {path.split("/")[1] for path in content if path.startswith("binaries/")}
@@ -384,8 +384,8 @@ def native_fmu(
     return write_archive(path, content, deflate=deflate)
 
 
-def _pictures(variables: Variables, fmi: int) -> dict[str, bytes]:
-    """Return the icon, and for FMI 3.0 the terminals, as file contents by path in the FMU."""
+def _icon_and_terminals(variables: Variables, fmi: int) -> dict[str, bytes]:
+    """Return the icon file, and for FMI 3.0 the terminals file (bytes), by path in the FMU."""
     if fmi == 2:
         return {ICON: icon()}
     ports = variables.memory.ports if variables.arrays else ()  # terminals connect array variables
@@ -581,13 +581,14 @@ def _check_clock(
 
 
 def _check_resizable(
-    variables: Variables, fmi: int, xcp: XcpAddress | None, other: str | float | None
+    variables: Variables, fmi: int, xcp: XcpAddress | None, excluded_option: str | float | None
 ) -> None:
     """Raise ValueError if the block or the options exclude resizable arrays.
 
-    `other` is the value of any other option that excludes resizable arrays, or None.
+    `excluded_option` is the clock interval [s] or the order of output derivatives, if such an
+    option is given. Resizable arrays do not support these options.
     """
-    if fmi != 3 or xcp or other or not variables.arrays:
+    if fmi != 3 or xcp or excluded_option or not variables.arrays:
         raise ValueError(
             "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval and output "
             "derivatives"
@@ -739,9 +740,9 @@ def _lengths(variables: Variables) -> list[int]:
 
 
 def _scalar_lengths(variables: Variables) -> list[int]:
-    """Return 1, the length of a scalar variable, for each FMI 2.0 variable.
+    """Return the lengths for FMI 2.0: 1 for a variable, and 0 for an event indicator.
 
-    The length is 0 for event indicators, because they are not variables in FMI 2.0.
+    FMI 2.0 event indicators are not variables.
     """
     return [1] * len((*variables.all, *variables.rates)) + [0] * len(variables.indicators)
 

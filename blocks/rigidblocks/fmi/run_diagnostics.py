@@ -16,7 +16,10 @@ STEPS = ("cut_short", "above_tolerance", "stiffness", "explicit_length")
 
 
 def condition_places(memory: Memory) -> Iterator[tuple[int, int]]:
-    """Yield the memory indices of the condition number and the rank of each kinematic loop."""
+    """Yield the memory indices (condition number, rank) of the constraints of kinematic loops.
+
+    The block declares these outputs in `Block.conditions`.
+    """
     for pair in memory.block.conditions:
         if memory.where.keys() >= {*pair}:
             yield memory.where[pair[0]].start, memory.where[pair[1]].start
@@ -36,10 +39,10 @@ def step_places(memory: Memory) -> Iterator[dict[str, int]]:
 class Diagnostics:
     """Source of log messages about singular kinematic loops and the inner steps of a block.
 
-    A loop is near a singular configuration if its condition number exceeds `CLOSE` times the
-    minimum of the run. When the loop leaves this region, a message reports the largest condition
-    number in the region. To limit the number of messages, the value is only reported if it exceeds
-    twice the last reported value.
+    A loop passes a singular configuration while its condition number exceeds `CLOSE` times the
+    smallest value so far. If the rank is reduced, the condition number counts as infinite. After
+    the passage, a message reports the largest condition number. To limit the number of messages,
+    this value must exceed twice the last reported value.
 
     Attributes:
         state: Data that a saved FMU state contains for the diagnostics.
@@ -57,7 +60,7 @@ class Diagnostics:
 
     def begin(self) -> None:
         """Reset the diagnostics at the start of a run."""
-        passages = [_initial_singularity() for _ in self.conditions]
+        passages = [_initial_passage() for _ in self.conditions]
         self.state = {"passages": passages, "cut_short": [0.0] * len(self.steps)}
 
     def step_messages(self, m: Any) -> Iterator[str]:
@@ -115,11 +118,11 @@ class Diagnostics:
         )
 
 
-def _initial_singularity() -> dict[str, float]:
-    """Return the initial singularity data of a kinematic loop.
+def _initial_passage() -> dict[str, float]:
+    """Return the data of a kinematic loop before the first step of a run.
 
-    `least` is the minimum condition number of the run, `rank` the maximum rank, and `reported` the
-    last reported condition number. `largest` is the maximum condition number in the current region
-    near a singular configuration, and `t` is the time of this maximum [s].
+    `least` is the smallest condition number so far, `rank` the largest rank so far, and `reported`
+    the last reported condition number. `largest` is the largest condition number near a singular
+    configuration since the start of the run, and `t` is its time [s].
     """
     return {"least": inf, "rank": 0.0, "largest": 0.0, "t": 0.0, "reported": 0.0}

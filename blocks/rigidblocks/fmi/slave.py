@@ -80,7 +80,7 @@ class BlockSlave(Fmi2Slave):
         self._refused: dict[int, str] = {}
         self._try_step: Any = None  # step function of the compiled kernel
         self._quick = False  # True if one kernel call does a complete step
-        self._sort_references()
+        self._store_references()
         self._register()
         self.stepper: Stepper
         resources = None if self.resources is None else Path(self.resources)
@@ -89,7 +89,7 @@ class BlockSlave(Fmi2Slave):
             self._choose_stepper(resources, method, h)
         else:
             self.stepper = _numpy_stepper(self.layout, method, h)
-        self._run(False)
+        self._set_running(False)
 
     def _allocate(self) -> None:
         """Allocate the array [t, dt, end time, memory vector] of the kernel's step function."""
@@ -101,8 +101,11 @@ class BlockSlave(Fmi2Slave):
         # ctypes passes this type without conversion
         self._address = ctypes.c_void_p(self._request.ctypes.data)
 
-    def _sort_references(self) -> None:
-        """Store the value references that may be set before and during a run, and all bounds."""
+    def _store_references(self) -> None:
+        """Store the settable value references, and the bounds of all variables.
+
+        An importer may set the inputs and parameters at any time, and the states before a run.
+        """
         layout = self.layout
         self._known = frozenset(range(layout.size))
         self._inputs = frozenset(range(layout.u.start, layout.p.stop))  # can be set at any time
@@ -200,7 +203,7 @@ class BlockSlave(Fmi2Slave):
     def exit_initialization_mode(self) -> None:
         """Compute the initial state from the start values and inputs."""
         self._array[:] = self._start()
-        self._run(True)
+        self._set_running(True)
         self._diagnostics.begin()
         self._warn(self._diagnostics.step_messages(self._memory))
         if bad := [self.names[k] for k in np.flatnonzero(~np.isfinite(self._array))[:8]]:
@@ -332,17 +335,17 @@ class BlockSlave(Fmi2Slave):
 
     def _refuse(self, vr: int, reason: str) -> None:
         self._refused[vr] = reason
-        self._run(self._running)
+        self._set_running(self._running)
         self._log_message(
             f"cannot step: {reason}; correct this before the next step", Fmi2Status.error
         )
 
     def _accept(self, vr: int) -> None:
         self._refused.pop(vr, None)
-        self._run(self._running)
+        self._set_running(self._running)
 
-    def _run(self, running: bool) -> None:
-        """Update the set of settable value references.
+    def _set_running(self, running: bool) -> None:
+        """Store `running`, and update the set of settable value references.
 
         `running` is False before the end of the initialization, and True after it.
         """
@@ -359,7 +362,7 @@ class BlockSlave(Fmi2Slave):
         return self.names[vr] if vr in self._known else f"the value reference {vr}"
 
     def _log_message(self, message: str, status: Fmi2Status = Fmi2Status.ok) -> None:
-        """Log a message; _ replaces %, and ? replaces characters that cannot be encoded."""
+        """Log a message, with % replaced by _ and characters that UTF-8 cannot encode by ?."""
         text = f"{self.layout.name} {message}".replace("%", "_")
         self.log(text.encode(errors="replace").decode(), status)
 
@@ -389,11 +392,11 @@ class BlockSlave(Fmi2Slave):
         self._call[2] = state["end"]
         self._refused = dict(map(tuple, state["refused"]))
         self._diagnostics.state = json.loads(state["watch"])
-        self._run(state["running"])
+        self._set_running(state["running"])
 
 
 def _unload(library: ctypes.CDLL, kernel: CompiledStepper) -> None:
-    """Unload the kernel library of a slave; each FMU has its own library file."""
+    """Unload the kernel library of a slave, which no other FMU uses."""
     close = getattr(_ctypes, "dlclose", None) or getattr(_ctypes, "FreeLibrary", None)
     for one in (library, vars(kernel).get("kernel")):
         if one is not None and close is not None:

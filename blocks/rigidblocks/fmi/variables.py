@@ -107,7 +107,7 @@ class Variables:
 
     @cached_property
     def events(self) -> Events:
-        """Event indicators, and expression graphs whose branches are held between events."""
+        """Event indicators, and expression graphs with held branches (see `Events`)."""
         return Events(self.evaluator)
 
     @cached_property
@@ -173,13 +173,13 @@ class Variables:
         """
         started = self._start_graph.depends
         reads_of_outputs = (reads @ started for reads in (self._rate_reads, self.events.reads))
-        return self._add_causes(np.vstack([started, *reads_of_outputs]))
+        return self._replace_dependent_starts(np.vstack([started, *reads_of_outputs]))
 
-    def _add_causes(self, reads: Array) -> Array:
-        """Return a copy of the dependency matrix `reads` without dependent start values.
+    def _replace_dependent_starts(self, reads: Array) -> Array:
+        """Replace the dependent start values in a copy of the dependency matrix `reads`.
 
-        A dependent start value is computed from other start values. In the copy, a variable depends
-        on these other start values instead.
+        A dependent start value is computed from other start values. In the copy, variables depend
+        on these other start values instead of the dependent start value.
         """
         found: Array = reads.copy()
         for relation in self.memory.start_relations:
@@ -226,8 +226,8 @@ class Variables:
         """Names of the ports with a resizable last dimension.
 
         Raises:
-            ValueError: An element of these ports depends on an element with another index, so the
-                block does not support other sizes.
+            ValueError: A variable depends on an element of these ports, but has another index in
+                the last dimension. The block then does not support other sizes.
         """
         memory, size = self.memory, self.resizable_size
         ports = [port for port in memory.ports if port.shape and port.shape[-1] == size]

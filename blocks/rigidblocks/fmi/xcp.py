@@ -44,8 +44,10 @@ def elements_of(ports: Iterable[Port], slices: Mapping[str, slice]) -> Iterator[
 def period(dt: float) -> tuple[int, int]:
     """Return the pair (n, unit) that encodes the period dt [s] of an XCP event.
 
-    It encodes the period n 10^(unit - 9) s. If dt is 0 or XCP cannot represent dt, the pair is (0,
-    0).
+        dt = n 10^(unit - 9) s
+
+    n is an integer from 1 to 255, and `unit` is the XCP code of the time unit. If dt is 0 or XCP
+    cannot represent dt, the pair is (0, 0).
     """
     for unit in reversed(range(len(_UNITS))):
         n = dt * 10 ** (9 - unit)
@@ -57,17 +59,19 @@ def period(dt: float) -> tuple[int, int]:
 def plan_text(
     symbol: str, name: str, size: int, tunables: list[Element], dt: float
 ) -> tuple[str, ...]:
-    """Return the C tables of an XCP server: parameters, program name and memory size.
+    """Return the C constants of an XCP server: a table of tunable elements, and an XcpPlan.
+
+    The XcpPlan contains the program name, the period of the XCP event and the memory size.
 
     Args:
-        symbol: Prefix of the C constants.
+        symbol: Name of the XcpPlan in C.
         name: Name of the program.
         size: Number of values in the memory.
         tunables: Elements that a calibration tool may set.
         dt: Step size [s].
 
     Returns:
-        Lines of C.
+        C definition of each constant.
     """
     cycle, unit = period(dt)
     rows = "".join(
@@ -83,7 +87,7 @@ def plan_text(
 
 
 def c_bound(value: float) -> str:
-    """Return a bound as a finite number in C."""
+    """Return a bound as a number in C; an infinite bound becomes the largest finite double."""
     return c_number(max(min(value, LARGEST), -LARGEST))
 
 
@@ -96,7 +100,7 @@ def a2l_text(
         name: Name of the program.
         signals: Elements that a measurement tool may read.
         tunables: Elements that a calibration tool may set.
-        dt: Period of event 0 [s]; 0 if unknown.
+        dt: Period of the XCP event `step` [s]; 0 if unknown.
         address: Host and port.
 
     Returns:

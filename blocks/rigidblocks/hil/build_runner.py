@@ -203,7 +203,9 @@ def _partner_files() -> dict[str, str]:
 
 
 def _put_partner_files(system: System, folder: Path) -> None:
-    """Write the Python files for the partners of the packet links next to a program.
+    """Write the Python files for communication partners of a program to `folder`.
+
+    Partners of a `UdpLink` need packet.py. Partners of a `SharedLink` also need shared.py.
 
     Raises FileExistsError if a file of the same name exists and was not written by a build.
     """
@@ -304,7 +306,10 @@ def _system_header(name: str, dt: float, memory: Layout) -> str:
 
 
 def _tunables(memory: Layout, linked: list[Linked]) -> list[Element]:
-    """Return the elements that an XCP tool may write: parameters, and inputs without a source."""
+    """Return the elements that an XCP tool may write: parameters, and inputs that no link sets.
+
+    `linked` contains the links of the system.
+    """
     by_link = {place for one in linked for place, _ in one.targets}
     ports = (*memory.inputs, *memory.parameters)
     return [one for one in elements_of(ports, memory.where) if one.place not in by_link]

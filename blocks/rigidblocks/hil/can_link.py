@@ -31,8 +31,8 @@ class Signal:
 
         physical = scale*raw + offset,   value = factor*physical + shift
 
-    The second equation converts the unit of the DBC file to the unit of the port. Byte k of the
-    frame contains the bits 8 k to 8 k + 7.
+    raw is the number in the frame, physical has the unit of the DBC file, and value has the unit of
+    the port. Byte k of the frame contains the bits 8 k to 8 k + 7.
 
     Attributes:
         name: Name in the DBC file.
@@ -42,8 +42,8 @@ class Signal:
         is_big: True for a big-endian signal.
         is_signed: True for a signed integer.
         is_float: True for a floating-point number.
-        scale: Scale of the DBC file.
-        offset: Offset of the DBC file.
+        scale: Scale in the DBC file.
+        offset: Offset in the DBC file.
         low: Minimum of raw.
         high: Maximum of raw.
         factor: Factor of the unit conversion.
@@ -73,7 +73,7 @@ class Message:
         id: CAN identifier.
         is_extended: True for a 29-bit identifier.
         is_fd: True for a CAN FD frame.
-        has_fast_bits: True if the data of a CAN FD frame have a higher bit rate.
+        has_fast_bits: True if a CAN FD frame switches to a higher bit rate for its data.
         size: Number of data bytes.
         period: Time between two sent frames [s], or 0 to send a frame in every step.
         timeout: Time without a frame after which the signals have their safe values [s].
@@ -286,8 +286,8 @@ class Database:
 
     def ports(self, message: Message) -> tuple[Port, ...]:
         """Return the ports `Message.Signal` of a message, in rigidblocks units."""
-        (known,) = (one for one in self._messages if one.name == message.name)
-        signals = {one.name: one for one in known.signals}
+        (dbc_message,) = (one for one in self._messages if one.name == message.name)
+        signals = {one.name: one for one in dbc_message.signals}
         return tuple(_port(message, one, signals[one.name]) for one in message.signals)
 
 
@@ -297,33 +297,33 @@ def _cantools() -> Any:
 
 
 def _message(
-    known: Any, timeout: float | None, counter: str | None, checksum: str | None
+    dbc_message: Any, timeout: float | None, counter: str | None, checksum: str | None
 ) -> Message:
-    if any(one.is_multiplexer or one.multiplexer_ids for one in known.signals):
+    if any(one.is_multiplexer or one.multiplexer_ids for one in dbc_message.signals):
         raise ValueError(
-            f"the message '{known.name}' is multiplexed; a CAN link supports only messages with "
-            "fixed signals"
+            f"the message '{dbc_message.name}' is multiplexed; a CAN link supports only messages "
+            "with fixed signals"
         )
-    if known.is_container:
+    if dbc_message.is_container:
         raise ValueError(
-            f"message '{known.name}' contains other messages, which CAN links do not support"
+            f"message '{dbc_message.name}' contains other messages, which CAN links do not support"
         )
     try:
-        known.refresh(strict=True)
+        dbc_message.refresh(strict=True)
     except _cantools().database.Error as error:
-        raise ValueError(f"the message '{known.name}' is invalid: {error}") from error
-    signals = tuple(_signal(known.name, one) for one in known.signals)
+        raise ValueError(f"the message '{dbc_message.name}' is invalid: {error}") from error
+    signals = tuple(_signal(dbc_message.name, one) for one in dbc_message.signals)
     extra = {one.name: one for one in signals if one.name in (counter, checksum)}
-    attributes = {} if known.dbc is None else known.dbc.attributes
+    attributes = {} if dbc_message.dbc is None else dbc_message.dbc.attributes
     fast = attributes.get("CANFD_BRS")
-    period = (known.cycle_time or 0) * 1e-3
+    period = (dbc_message.cycle_time or 0) * 1e-3
     message = Message(
-        known.name,
-        known.frame_id,
-        known.is_extended_frame,
-        known.is_fd or known.length > 8,
+        dbc_message.name,
+        dbc_message.frame_id,
+        dbc_message.is_extended_frame,
+        dbc_message.is_fd or dbc_message.length > 8,
         fast is None or str(fast.value) not in ("0", "False"),
-        known.length,
+        dbc_message.length,
         period,
         timeout or (3 * period if period else 0.01),
         tuple(one for one in signals if one.name not in extra),
@@ -349,36 +349,36 @@ def _check_extra(message: Message) -> None:
         )
 
 
-def _signal(message: str, known: Any) -> Signal:
-    scale, offset = float(known.scale), float(known.offset)
-    is_float = bool(known.is_float)
+def _signal(message: str, dbc_signal: Any) -> Signal:
+    scale, offset = float(dbc_signal.scale), float(dbc_signal.offset)
+    is_float = bool(dbc_signal.is_float)
     if scale == 0 or not (math.isfinite(scale) and math.isfinite(offset)):
         raise ValueError(
-            f"invalid scale {scale:g} of DBC signal {message}.{known.name}; "
+            f"invalid scale {scale:g} of DBC signal {message}.{dbc_signal.name}; "
             "it must be finite and not zero"
         )
-    if is_float and known.length not in _LARGEST:
+    if is_float and dbc_signal.length not in _LARGEST:
         raise ValueError(
-            f"{message}.{known.name} is a float of {known.length} bits; expected 32 or 64"
+            f"{message}.{dbc_signal.name} is a float of {dbc_signal.length} bits; expected 32 or 64"
         )
-    unit = _unit(known.unit)
-    low, high = _raw_bounds(known)
+    unit = _unit(dbc_signal.unit)
+    low, high = _raw_bounds(dbc_signal)
     bounds = [
         bound if is_float else round(bound)
         for bound in (
             (float(value) - offset) / scale
-            for value in (known.minimum, known.maximum)
+            for value in (dbc_signal.minimum, dbc_signal.maximum)
             if value is not None
         )
     ]
-    if len(bounds) == 2 and known.minimum < known.maximum:
+    if len(bounds) == 2 and dbc_signal.minimum < dbc_signal.maximum:
         low, high = max(low, min(bounds)), min(high, max(bounds))
     return Signal(
-        known.name,
-        known.start,
-        known.length,
-        known.byte_order == "big_endian",
-        bool(known.is_signed) and not is_float,
+        dbc_signal.name,
+        dbc_signal.start,
+        dbc_signal.length,
+        dbc_signal.byte_order == "big_endian",
+        bool(dbc_signal.is_signed) and not is_float,
         is_float,
         scale,
         offset,
@@ -403,8 +403,8 @@ def _unit(unit: str | None) -> _Unit:
     return _UNITS.get("".join((unit or "").split()).lower(), _OPEN)
 
 
-def _port(message: Message, signal: Signal, known: Any) -> Port:
-    """Return the port of a signal; `known` is the cantools signal with its unit and comment.
+def _port(message: Message, signal: Signal, dbc_signal: Any) -> Port:
+    """Return the port of a signal, with the unit, comment and start value of a cantools signal.
 
     If rigidblocks does not support the unit of the DBC file, the unit of the port is undefined.
     """
@@ -414,11 +414,11 @@ def _port(message: Message, signal: Signal, known: Any) -> Port:
 
     low, high = sorted((value(signal.low), value(signal.high)))
     start = None
-    if known.raw_initial is not None:
-        start = min(max(value(float(known.raw_initial)), low), high)
-    unit = _unit(known.unit)
-    comment = " ".join((known.comment or "").split())
-    left = f" [{known.unit}]" if known.unit and unit is _OPEN else ""
+    if dbc_signal.raw_initial is not None:
+        start = min(max(value(float(dbc_signal.raw_initial)), low), high)
+    unit = _unit(dbc_signal.unit)
+    comment = " ".join((dbc_signal.comment or "").split())
+    left = f" [{dbc_signal.unit}]" if dbc_signal.unit and unit is _OPEN else ""
     return Port(
         f"{message.name}.{signal.name}",
         (),
@@ -446,12 +446,13 @@ class CanLink(Link):
     The link uses CAN FD if a message requires it. Each signal of a message is a port
     `Message.Signal` with the bounds of the DBC file. If the unit in the DBC file is known, the port
     has the corresponding rigidblocks unit. An input with a start value in the DBC file may stay
-    unconnected. Values out of bounds are clamped and counted.
+    unconnected. Sent values are clamped to their bounds; the link counts clamped values.
 
     Messages with a cycle time in the DBC file are sent once in each cycle, other messages in every
     step. Before the first frame of a message, and after `timeout` without a frame, the signals of
-    the message have their safe values. The link ignores frames that are too short or repeat the
-    last counter. It also ignores frames with a value that is not finite or out of bounds.
+    the message have their safe values. The link ignores received frames that are too short, repeat
+    the last counter, or have a wrong checksum. It also ignores frames with a non-finite value or
+    with a value out of bounds.
 
     Args:
         interface: CAN interface, such as can0, or "fd:N" for an open socket inherited from the
@@ -530,7 +531,7 @@ class CanLink(Link):
         state = self._state
         state.is_new = [False] * len(self.received)
         for k, message in enumerate(self.sent):
-            if state.is_due(k, t):
+            if state.update_cycle(k, t):
                 data, beyond = pack_frame(
                     message, values[_signal_slice(self.sent, k)].tolist(), state.counts[k]
                 )
@@ -614,8 +615,11 @@ class _State:
         self.last: list[bytes | None] = [None] * len(received)
         self.is_new = [False] * len(received)
 
-    def is_due(self, k: int, t: float) -> bool:
-        """Return True if message k must be sent at the time t [s]; store its cycle number."""
+    def update_cycle(self, k: int, t: float) -> bool:
+        """Update the cycle number of sent message k; return True if a new cycle has begun.
+
+        t is the time [s]. A message without a period has a new cycle in every step.
+        """
         period = self.sent[k].period
         cycle = math.floor(t / period + _DUE) if period else self.cycles[k] + 1
         is_due = cycle != self.cycles[k]

@@ -32,13 +32,13 @@ from rigidblocks.fmi.ssp.parameter_sets import (
 )
 from rigidblocks.fmi.ssp.schema import VALUES, local_name, place_of, read
 from rigidblocks.fmi.ssp.system_structure import (
-    Bound,
     Component,
     Connector,
     Hop,
     Link,
     Loaded,
     Node,
+    StartValue,
     Structure,
     structure_of,
 )
@@ -78,8 +78,8 @@ def load_system(
         FileNotFoundError: The file does not exist.
         FormatError: A file does not conform to SSP, or rigidblocks cannot simulate the system. For
             example, a component is neither an FMU nor a system, or an FMU rejects a start value. A
-            transformation does not support the types, or the units of a connector and its FMU
-            variable have different dimensions. The message contains the file and line.
+            transformation does not support the type of a variable. The units of a connector and its
+            FMU variable have different dimensions. The message contains the file and line.
         KeyError: A name in `parameters` is unknown.
     """
     path = Path(path)
@@ -90,7 +90,9 @@ def load_system(
     if not (path.is_dir() or path.is_file()):
         raise FileNotFoundError(f"SSP file '{path}' does not exist")
     files = Folder(path) if path.is_dir() else read_archive(path)
-    given = {name: value for one in parameters for name, value in _set(Path(one)).items()}
+    given = {
+        name: value for one in parameters for name, value in _read_parameter_set(Path(one)).items()
+    }
     structure = structure_of(files, variant, path, given)
     names = dict(part_names(structure.components))
     fmus = _configure(structure, {at: _fmu(at, one) for at, one in structure.components.items()})
@@ -115,12 +117,12 @@ def load_system(
 
 
 def _ends(link: Link, fmus: Mapping[str, Fmu]) -> tuple[Node, Node]:
-    """Return the FMU output and the FMU input of a link; aliases are replaced by FMU variables."""
+    """Return the FMU output and the FMU input of a link; see `_variable` for alias names."""
     return _variable(link.source, fmus), _variable(link.target, fmus)
 
 
 def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
-    """Return the identifier of a connector; an alias is replaced by the FMU variable."""
+    """Return the FMU variable of a connector; an alias name becomes the name of its variable."""
     for one in fmus[node.path].description.modelVariables:
         if one.name == node.connector and one.alias is not None:
             return node._replace(connector=one.alias.name)
@@ -130,9 +132,9 @@ def _variable(node: Node, fmus: Mapping[str, Fmu]) -> Node:
 def _starts(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, dict[str, Any]]:
     """Return the start values of each FMU by port name."""
     starts = {at: dict[str, Any]() for at in fmus}
-    for node, bound in structure.values.items():
+    for node, start_value in structure.values.items():
         node = _variable(node, fmus)
-        put_start(starts[node.path], fmus[node.path], node, bound, structure)
+        put_start(starts[node.path], fmus[node.path], node, start_value, structure)
     return starts
 
 
@@ -154,11 +156,11 @@ def _configure(structure: Structure, fmus: Mapping[str, Fmu]) -> dict[str, Fmu]:
     `fmus` maps component paths to FMUs.
     """
     sizes = {at: dict[str, Any]() for at in fmus}
-    for node, bound in structure.values.items():
+    for node, start_value in structure.values.items():
         node = _variable(node, fmus)
         fmu = fmus[node.path]
         if port_of(fmu.configurable, node.connector) is not None:
-            put_start(sizes[node.path], fmu, node, bound, structure)
+            put_start(sizes[node.path], fmu, node, start_value, structure)
     found = dict(fmus)
     for at, fmu in fmus.items():
         try:
@@ -267,8 +269,8 @@ def part_names(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
         yield path, name
 
 
-def _set(path: Path) -> dict[str, Value]:
-    """Read the values of a parameter set file by parameter name."""
+def _read_parameter_set(path: Path) -> dict[str, Value]:
+    """Read a parameter set file (.ssv), and return its values by parameter name."""
     check_regular_file(path)
     return parameter_set(read({path.name: path.read_bytes()}, path.name, VALUES, path.parent))
 
@@ -293,7 +295,7 @@ def port_of(ports: Iterable[Port], name: str) -> Selection | None:
 
 
 def put_start(
-    start: dict[str, Any], fmu: Fmu, node: Node, bound: Bound, structure: Structure
+    start: dict[str, Any], fmu: Fmu, node: Node, start_value: StartValue, structure: Structure
 ) -> None:
     """Add the value of a parameter binding to the start values of an FMU.
 
@@ -304,13 +306,13 @@ def put_start(
         start: Start values of the FMU by port name; the function adds the value.
         fmu: FMU.
         node: Variable of the FMU.
-        bound: Value, and its path from the parameter binding to the variable.
+        start_value: Value, and its path from the parameter binding to the variable.
         structure: Content of the description.
 
     Raises:
         FormatError: The variable does not accept the value.
     """
-    value, parameter = bound.value, bound.value.element.getparent()
+    value, parameter = start_value.value, start_value.value.element.getparent()
     name = parameter.get("name") or parameter.get("variable")
     title = f"parameter '{name}'" + ("" if name == str(node) else f" for '{node}'")
     try:
@@ -321,14 +323,14 @@ def put_start(
             _LOG.warning(text, place_of(value.element), node.path or "the system", node.connector)
             return
         port, texts = chosen.port, chosen.port.type in TEXTUAL
-        value = _transform_value(bound)
+        value = _transform_value(start_value)
         content = _numbers(value, fmu, chosen) if not texts else _texts(value, port)
         if np.size(content) not in (1, len(chosen.places)):
             n, given = len(chosen.places), np.size(content)
             raise ValueError(f"'{node}' has {n} elements, but {given} values are given")
         if not texts:
             where = f"{place_of(value.element)}: {title}"
-            scale = _scale(value.unit, value.meaning, bound.hops, chosen, structure, where)
+            scale = _scale(value.unit, value.meaning, start_value.hops, chosen, structure, where)
             content = scale[0] * content + scale[1]
     except ValueError as error:
         raise format_error(value.element, f"{title}: {error}") from None
@@ -339,15 +341,15 @@ def put_start(
     start[port.name] = values.tolist() if texts else values
 
 
-def _transform_value(bound: Bound) -> Value:
-    """Return a bound value after all mapping transformations along its path.
+def _transform_value(start_value: StartValue) -> Value:
+    """Return a parameter value after all mapping transformations along its path.
 
     Raises:
         ValueError: The type of the value does not support a transformation, or the path also has a
             linear transformation.
     """
-    value = bound.value
-    changes = [hop.transformation for hop in bound.hops]
+    value = start_value.value
+    changes = [hop.transformation for hop in start_value.hops]
     if value.type in ("Boolean", "Enumeration") and any(one.is_linear for one in changes):
         raise ValueError(f"<LinearTransformation> does not support the type {value.type}")
     for change in changes:

@@ -23,7 +23,7 @@ from rigidblocks.cosim.graph.system import System
 from rigidblocks.fmi.ssp.load import part_names, port_of, put_start
 from rigidblocks.fmi.ssp.parameter_sets import READERS, Value
 from rigidblocks.fmi.ssp.schema import Rules, check_content, declare_prefixes, local_name, place_of
-from rigidblocks.fmi.ssp.system_structure import Bound, Loaded, Node, Structure
+from rigidblocks.fmi.ssp.system_structure import Loaded, Node, StartValue, Structure
 
 LOG = logging.getLogger("rigidblocks")
 FILE = "OspSystemStructure.xml"
@@ -181,7 +181,9 @@ def _start(simulator: Element, fmu: Fmu) -> dict[str, Any]:
             values[name] = Value(READERS[kind][1](text), kind, element=given)
         except ValueError:
             raise format_error(given, f"invalid {kind} '{text}'") from None
-        put_start(start, fmu, Node(simulator.get("name"), name), Bound(values[name]), structure)
+        put_start(
+            start, fmu, Node(simulator.get("name"), name), StartValue(values[name]), structure
+        )
     return start
 
 
@@ -189,7 +191,7 @@ _NO_START = "the FMU has no start value"
 
 
 def _port(ports: Iterable[Port], name: str, element: Element, problem: str) -> Selection:
-    """Return the port or port elements with a variable name.
+    """Return the port, or the port elements, that a variable name denotes.
 
     For an unknown name, raise FormatError with the text `problem`, at the XML element `element`.
     """
@@ -247,7 +249,7 @@ _LINEAR = (("factor", 1.0), ("offset", 0.0))
 def _functions(root: Element) -> dict[str, Element]:
     """Return the linear transformations in a file by function name.
 
-    Raise FormatError if the file has other functions.
+    Raise FormatError if the file has a function of another type.
     """
     functions = {
         required_attribute(one, "name"): one

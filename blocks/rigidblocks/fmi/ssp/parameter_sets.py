@@ -132,7 +132,7 @@ class Location:
         return Location(read_archive(self.path / name, self.files[name]), self.path / name)
 
 
-class Given(NamedTuple):
+class BindingValue(NamedTuple):
     """Value of a parameter binding, with the transformation and element of its mapping entry."""
 
     value: Value
@@ -140,7 +140,7 @@ class Given(NamedTuple):
     entry: Element = None
 
 
-def bound_values(element: Element, location: Location) -> dict[str, Given]:
+def bound_values(element: Element, location: Location) -> dict[str, BindingValue]:
     """Return the parameter values in the bindings of a component or system.
 
     If two bindings contain the same name, the later binding takes precedence.
@@ -150,9 +150,10 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
         location: Files to which the bindings may refer.
 
     Returns:
-        Values by target name, or without a parameter mapping, by parameter name.
+        Values by target name. Without a parameter mapping, the target name is the parameter name
+        with the prefix of the binding.
     """
-    values: dict[str, Given] = {}
+    values: dict[str, BindingValue] = {}
     for binding in find_all(element, "ssd:ParameterBindings/ssd:ParameterBinding"):
         prefix = binding.get("prefix", "")
         given = {prefix + name: value for name, value in _set_of(binding, location).items()}
@@ -160,7 +161,7 @@ def bound_values(element: Element, location: Location) -> dict[str, Given]:
         if mappings:
             values |= _apply_mapping(given, mappings[0], location)
         else:
-            values |= {name: Given(value) for name, value in given.items()}
+            values |= {name: BindingValue(value) for name, value in given.items()}
     return values
 
 
@@ -331,7 +332,7 @@ def _set_of(binding: Element, location: Location) -> dict[str, Value]:
 
 def _apply_mapping(
     given: Mapping[str, Value], mapping: Element, location: Location
-) -> dict[str, Given]:
+) -> dict[str, BindingValue]:
     """Apply a parameter mapping to the values `given`, and return the values by target name."""
     _check_kind(mapping, _MAP)
     source, inline = mapping.get("source"), list(find_all(mapping, "ssm:ParameterMapping"))
@@ -345,7 +346,7 @@ def _apply_mapping(
     else:
         roots = inline
     entries = [entry for root in roots for entry in find_all(root, "ssm:MappingEntry")]
-    mapped: dict[str, Given] = {}
+    mapped: dict[str, BindingValue] = {}
     for entry in entries:
         name, target = entry.get("source"), entry.get("target")
         if name not in given:
@@ -358,7 +359,7 @@ def _apply_mapping(
             raise format_error(
                 entry, f"a parameter of type {value.type} does not support a linear transformation"
             )
-        mapped[target] = Given(value, transformation, entry)
+        mapped[target] = BindingValue(value, transformation, entry)
     if unmapped := sorted(given.keys() - {entry.get("source") for entry in entries}):
         few = ", ".join(unmapped[:_FEW]) + (", ..." if len(unmapped) > _FEW else "")
         _LOG.warning(

@@ -55,9 +55,9 @@ def save_system(
     FMI 3.0, which SSP 1.0 does not support, the version of the file is SSP 2.0.
 
     Blocks become native FMI 2.0 FMUs with their integration methods. A rigidblocks annotation
-    contains `dt`, `order` and the sample times. An annotation for OMSimulator contains a fixed-step
-    master with the step dt, by default 1 ms. Other tools select their own steps. The file does not
-    contain the exposed ports of the system.
+    contains `dt`, `order` and the sample times. An annotation for OMSimulator selects the
+    fixed-step master with the step dt, by default 1 ms. Other tools select their own steps. The
+    file does not contain the exposed ports of the system.
 
     Args:
         system: System to save.
@@ -137,9 +137,9 @@ def _fmu(part: Part, platforms: str | Iterable[str] | None) -> bytes:
 
 
 def _set_start_values(block: Block, part: Part) -> Block:
-    """Return a copy of a block, whose ports have the start values of the part `part`.
+    """Return a copy of a block with the start values of the part `part`.
 
-    Some importers do not apply start values of inputs and states; they set only parameters.
+    The FMU of this copy declares the start values, because some importers set only parameters.
     """
     kinds = ("inputs", "outputs", "states", "sampled", "parameters")
     ports = {
@@ -174,8 +174,8 @@ def _description(system: System, name: str, files: Mapping[str, str]) -> Element
         _component(elements, part, files[part.name], units)
     if system.connections:
         connections = SubElement(around, "ssd:Connections")
-        for one in system.connections:
-            _connect(connections, one, system.parts)
+        for connection in system.connections:
+            _connect(connections, connection, system.parts)
     _define(root, units)
     return root
 
@@ -318,9 +318,10 @@ _LISTED = (*TEXTUAL, "Enumeration")  # types of arrays with one XML element per 
 
 
 def _item(part: Part, port: Port, k: int, value: str) -> str:
-    """Return the enumeration item with the integer value `value`, or `value` if no item has it.
+    """Return the name of the enumeration item for an integer.
 
-    `value` is text. The items belong to element k of the port.
+    `value` is the integer as text. If no item has this integer, the function returns `value`. The
+    items belong to element k of the port.
     """
     assert isinstance(part.component, Fmu)
     items = part.component.enumeration_items(port.name, k)
@@ -339,27 +340,35 @@ def _literal(value: float, of_type: str) -> str:
     return str(int(value))
 
 
-def _connect(parent: Element, one: Connection, parts: Mapping[str, Part]) -> None:
+def _connect(parent: Element, connection: Connection, parts: Mapping[str, Part]) -> None:
     """Add the XML elements of a connection: one per scalar variable, or one per array variable."""
-    (a, y), (b, u) = one.source, one.target
-    ends = [(parts[a], parts[a].output(y), one.start), (parts[b], parts[b].input(u), one.to)]
+    (a, y), (b, u) = connection.source, connection.target
+    source, target = connection.names
+    ends = [
+        (parts[a], parts[a].output(y), connection.start),
+        (parts[b], parts[b].input(u), connection.to),
+    ]
     names = [_element_names(part, port, places) for part, port, places in ends]
     if len(names[0]) != len(names[1]):
         raise ValueError(
-            f"cannot save the connection of {one.names[0]} to {one.names[1]}: one end is an array "
+            f"cannot save the connection of {source} to {target}: one end is an array "
             "variable, and the other end has a variable for each element"
         )
-    if one.conversion is not None and len(names[0]) == 1 and any(map(np.ptp, one.conversion[:2])):
+    if (
+        connection.conversion is not None
+        and len(names[0]) == 1
+        and any(map(np.ptp, connection.conversion[:2]))
+    ):
         raise ValueError(
-            f"cannot save the connection of {one.names[0]} to {one.names[1]}: SSP connects array "
+            f"cannot save the connection of {source} to {target}: SSP connects array "
             "variables as a whole, with one factor and one offset for all elements"
         )
     for k, (start, end) in enumerate(zip(*names, strict=True)):
         ends_of = {"startElement": a, "startConnector": start, "endElement": b, "endConnector": end}
         element = SubElement(parent, "ssd:Connection", ends_of)
-        if one.conversion is not None:
+        if connection.conversion is not None:
             types = {ends[0][1].type, ends[1][1].type}
-            _transform(element, one.conversion, k, types)
+            _transform(element, connection.conversion, k, types)
 
 
 def _transform(connection: Element, conversion: Conversion, k: int, types: set[str]) -> None:
@@ -427,7 +436,7 @@ def _annotate(system: Element, parts: Iterable[Part], dt: float | None, order: s
 
 
 def _annotate_for_omsimulator(annotations: Element, dt: float | None) -> None:
-    """Add the annotation that OMSimulator requires, with a fixed-step master of step dt [s]."""
+    """Add the annotation that OMSimulator requires, which sets a fixed step dt [s]."""
     annotation = SubElement(annotations, "ssc:Annotation", type=OMSIMULATOR)
     theirs = SubElement(annotation, "oms:Annotations", {"xmlns:oms": _OMS_SPACE})
     step = _OMS_STEP if dt is None else float(dt)

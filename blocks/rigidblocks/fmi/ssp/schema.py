@@ -48,7 +48,7 @@ OUR_SPACE = "urn:rigidblocks:ssp"
 
 
 class Files(Protocol):
-    """Mapping from file names, relative to the description, to contents (bytes)."""
+    """Contents (bytes) by file name; file names are relative to the description."""
 
     def __contains__(self, name: object, /) -> bool: ...
 
@@ -134,8 +134,9 @@ class Rule(NamedTuple):
     """Allowed content of an XML element, parsed from `Rules`.
 
     Attributes:
-        attributes: Value type of each attribute, and True if the attribute is required.
-        children: Group of each child, True if the group is required, and True if it is repeatable.
+        attributes: Pairs (value type, is required) by attribute name.
+        children: Triples (group, is required, is repeatable) by child name. A group contains the
+            names of alternative children, such as `a|b`.
         has_text: True if the element may contain text.
     """
 
@@ -232,9 +233,10 @@ def _prefixed_name(element: Element, prefixes: Mapping[str, str]) -> str:
 
 
 def declare_prefixes(root: Element, spaces: Mapping[str, str]) -> None:
-    """Assign the usual namespaces to XML elements with undeclared namespace prefixes.
+    """Assign a namespace to each XML element with an undeclared namespace prefix.
 
-    `spaces` contains the usual namespaces by prefix. The function logs a warning.
+    `spaces` contains the namespaces by prefix. If a prefix is undeclared, the function logs a
+    warning.
     """
     undeclared = [one for one in root.iter() if str(one.tag).partition(":")[0] in spaces]
     for one in undeclared:

@@ -15,7 +15,7 @@ from rigidblocks.cosim.graph.fused_system import ORDERS
 from rigidblocks.cosim.graph.system import System
 from rigidblocks.fmi.ssp.package import DESCRIPTION, Package, Subfolder, read_archive
 from rigidblocks.fmi.ssp.parameter_sets import (
-    Given,
+    BindingValue,
     Items,
     Location,
     Transformation,
@@ -73,9 +73,12 @@ class Connector(NamedTuple):
 
 
 class Hop(NamedTuple):
-    """Section of a signal path: the connector `to` at the end, and the transformation.
+    """Section of a signal path: a connection or a parameter binding.
 
-    `element` is the XML element of the connection or of the mapping entry.
+    Attributes:
+        to: Connector or variable at the end of the section.
+        transformation: Transformation of the values in the section.
+        element: XML element of the connection or of the mapping entry, or None.
     """
 
     to: Node
@@ -111,15 +114,15 @@ class Link(NamedTuple):
         return self.hops[-1].to
 
 
-class Bound(NamedTuple):
-    """Start value that a parameter binding specifies for a component variable.
+class StartValue(NamedTuple):
+    """Start value that a parameter binding specifies for a connector or variable.
 
     If several bindings set a variable, the value with the smallest `depth` takes precedence.
 
     Attributes:
         value: Value in the parameter binding.
-        hops: Sections of the signal path. The first section ends at the connector or variable in
-            the binding.
+        hops: Sections of the path of the value. The first section is the parameter binding,
+            and the other sections are connections.
         depth: Number of systems that enclose the element of the parameter binding.
     """
 
@@ -146,7 +149,7 @@ class Structure:
     components: Mapping[str, Component]
     connectors: Mapping[Node, Connector]
     links: tuple[Link, ...]
-    values: Mapping[Node, Bound]
+    values: Mapping[Node, StartValue]
     units: Mapping[str, Quantity]
     experiment: Mapping[str, Any] = field(default_factory=dict)
 
@@ -193,7 +196,7 @@ class Document(NamedTuple):
 
 
 class Place(NamedTuple):
-    """System, component or signal dictionary reference in the hierarchy of a system structure.
+    """Element of a system structure: a system, a component, or a reference to a signal dictionary.
 
     If a component refers to another system, this system replaces the component.
 
@@ -213,14 +216,12 @@ class Place(NamedTuple):
 
 
 class Tree(NamedTuple):
-    """Elements of a system structure, and the owners of their connectors.
-
-    The owner of a connector is its element. The connectors of a reference to a signal dictionary
-    belong to the dictionary.
+    """Elements of a system structure by path.
 
     Attributes:
         places: Elements by path.
-        owners: Path of the connector owner (`Node.path`), by element path.
+        owners: Path (`Node.path`) of the connectors of an element, by element path. For a reference
+            to a signal dictionary, this is the path of the dictionary.
     """
 
     places: Mapping[str, Place]
@@ -254,24 +255,24 @@ def structure_of(files: Package, name: str, path: Path, given: Mapping[str, Valu
                 f"two elements have the path '{at}'",
             )
         places[at] = place
-    dictionaries = dict(_dictionaries(places, "", {}))
+    dictionaries = dict(_resolve_dictionaries(places, "", {}))
     owners = {at: f"{scope}<{one.get('name')}>" for at, (scope, one) in dictionaries.items()}
     tree = Tree(places, {at: owners.get(at, at) for at in places})
     components = {at: _component(p) for at, p in places.items() if p.element.tag == _COMPONENT}
     connectors = _connectors(tree, dictionaries)
     feeds = _feeds(tree, connectors)
-    ways = [_signal_path(node, feeds, components) for node in feeds if node.path in components]
+    links = [_signal_path(node, feeds, components) for node in feeds if node.path in components]
     values = _values(tree, connectors)
     for key, value in given.items():
         if not (nodes := list(_find_nodes(key, "", tree, connectors))):
             raise KeyError(f"the system '{document.root.get('name')}' of {path} has no '{key}'")
-        values |= {node: _bind_value(node, Given(value), -1, connectors) for node in nodes}
+        values |= {node: _bind_value(node, BindingValue(value), -1, connectors) for node in nodes}
     return Structure(
         str(document.root.get("name")),
         components,
         connectors,
-        tuple(way for way in ways if way.source.path in components),
-        _starts(values, ways, components),
+        tuple(link for link in links if link.source.path in components),
+        _starts(values, links, components),
         document.units,
         _experiment(document.root, system),
     )
@@ -314,7 +315,7 @@ def _identity(system: Element) -> tuple[str, str]:
 
 
 def _is_system(component: Element) -> bool:
-    """Return True if a component refers to a system, in its own file or in another file."""
+    """Return True if a component refers to a system in the same file or in another file."""
     source = component.get("source", "")
     return source.startswith("#") or (component.get("type", _FMU) in (_SSD, _SSP) and source != "")
 
@@ -357,14 +358,15 @@ def _children(places: Mapping[str, Place], path: str) -> Iterator[tuple[str, str
         yield child.get("name"), at, places[at]
 
 
-def _dictionaries(
+def _resolve_dictionaries(
     places: Mapping[str, Place], path: str, visible: Mapping[str, tuple[str, Element]]
 ) -> Iterator[tuple[str, tuple[str, Element]]]:
     """Resolve all references to signal dictionaries in the system at `path` and in inner systems.
 
-    The items are pairs: the path of the reference, and the pair (path of the system that defines
-    the dictionary, dictionary). A name refers to the dictionary of the innermost enclosing system
-    that defines this name. `visible` contains the dictionaries of the enclosing systems by name.
+    Yields pairs (path of the reference, definition). A definition is a pair (path of the defining
+    system, XML element of the dictionary). A reference selects a dictionary by its name; inner
+    definitions take precedence. `visible` contains the definitions in the enclosing systems by
+    name.
     """
     own = dict[str, Element]()
     for one in find_all(places[path].element, "ssd:SignalDictionaries/ssd:SignalDictionary"):
@@ -377,7 +379,7 @@ def _dictionaries(
             if name not in visible:
                 raise format_error(child.element, f"unknown signal dictionary '{name}'")
             yield at, visible[name]
-        yield from _dictionaries(places, at, visible)
+        yield from _resolve_dictionaries(places, at, visible)
 
 
 def _component(place: Place) -> Component:
@@ -624,8 +626,8 @@ def _signal_path(target: Node, feeds: Feeds, components: Mapping[str, Any]) -> L
 
 
 def _starts(
-    values: Mapping[Node, Bound], ways: list[Link], components: Mapping[str, Any]
-) -> dict[Node, Bound]:
+    values: Mapping[Node, StartValue], links: list[Link], components: Mapping[str, Any]
+) -> dict[Node, StartValue]:
     """Propagate the values of parameter bindings to component variables; return start values.
 
     If a variable has several values, the value of the outermost binding takes precedence. For
@@ -634,41 +636,41 @@ def _starts(
 
     Args:
         values: Values by connector or variable.
-        ways: Signal paths from sources to component inputs.
+        links: Signal paths from sources to component inputs.
         components: Components by path.
 
     Returns:
         Start values by component variable.
     """
-    starts = {node: bound for node, bound in values.items() if node.path in components}
+    starts = {node: value for node, value in values.items() if node.path in components}
     used = set(starts)
-    for way in ways:
-        if way.source.path in components:
-            nodes = [hop.to for hop in way.hops[:-1]]
+    for link in links:
+        if link.source.path in components:
+            nodes = [hop.to for hop in link.hops[:-1]]
         else:
-            nodes = [way.source, *(hop.to for hop in way.hops[:-1])]
-        start = len(way.hops) - len(nodes)
+            nodes = [link.source, *(hop.to for hop in link.hops[:-1])]
+        start = len(link.hops) - len(nodes)
         used |= set(nodes)
         outer = [
-            values[node]._replace(hops=(*values[node].hops, *way.hops[start + k :]))
+            values[node]._replace(hops=(*values[node].hops, *link.hops[start + k :]))
             for k, node in enumerate(nodes)
             if node in values
         ]
-        own = [starts[way.target]] if way.target in starts else []
+        own = [starts[link.target]] if link.target in starts else []
         if outer or own:
-            starts[way.target] = min((*outer, *own), key=lambda bound: bound.depth)
+            starts[link.target] = min((*outer, *own), key=lambda value: value.depth)
     for node in values.keys() - used:
         element = values[node].value.element
         _LOG.warning("%s: no component receives the value of '%s'", place_of(element), node)
     return starts
 
 
-def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
+def _values(tree: Tree, connectors: Connectors) -> dict[Node, StartValue]:
     """Return the values of all parameter bindings by connector or variable.
 
     Bindings of outer elements take precedence.
     """
-    values: dict[Node, Bound] = {}
+    values: dict[Node, StartValue] = {}
     for at in sorted(tree.places, key=lambda at: tree.places[at].depth, reverse=True):
         for name, given in _bound_values(tree.places[at]):
             nodes = list(_find_nodes(name, at, tree, connectors))
@@ -680,7 +682,7 @@ def _values(tree: Tree, connectors: Connectors) -> dict[Node, Bound]:
     return values
 
 
-def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
+def _bound_values(place: Place) -> Iterable[tuple[str, BindingValue]]:
     """Return the pairs (parameter name, value) in the parameter bindings of an element.
 
     If a component refers to a system, the bindings of the component take precedence over the
@@ -697,7 +699,9 @@ def _bound_values(place: Place) -> Iterable[tuple[str, Given]]:
     return values.items()
 
 
-def _bind_value(node: Node, binding: Given, depth: int, connectors: Connectors) -> Bound:
+def _bind_value(
+    node: Node, binding: BindingValue, depth: int, connectors: Connectors
+) -> StartValue:
     """Bind a parameter value to a connector or variable.
 
     A value without a unit receives the unit of the connector.
@@ -705,7 +709,7 @@ def _bind_value(node: Node, binding: Given, depth: int, connectors: Connectors) 
     value, own = binding.value, connectors.get(node)
     if own is not None and not value.unit:
         value = value._replace(unit=own.unit, meaning=own.meaning)
-    return Bound(value, (Hop(node, binding.transformation, binding.entry),), depth)
+    return StartValue(value, (Hop(node, binding.transformation, binding.entry),), depth)
 
 
 def _find_nodes(name: str, path: str, tree: Tree, connectors: Connectors) -> Iterator[Node]:
