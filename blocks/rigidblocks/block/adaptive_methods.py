@@ -136,13 +136,13 @@ class Adaptive:
 class MethodCosts(NamedTuple):
     """Costs of the operations in an implicit step, in evaluations of the state derivatives.
 
-    For a mechanism with n states, the solver of the linear equations does about 120 n operations in
-    the time of one evaluation.
+    For a mechanism with n states, one evaluation takes as long as about 120 n operations of the
+    linear solver.
 
     Attributes:
         jacobian: Cost of the Jacobian by finite differences.
         rosenbrock: Cost of the linear equations and the six stages of a Rosenbrock step.
-        factors: Cost of the factorization of the three matrices of a collocation step.
+        factors: Cost of the three matrix factorizations for a collocation step.
         newton: Cost of a Newton iteration with five stages and the linear equations.
     """
 
@@ -158,7 +158,7 @@ class MethodCosts(NamedTuple):
 
     @property
     def window(self) -> float:
-        """Cost of the steps between two comparisons of the implicit methods.
+        """Cost of a window: the steps between two comparisons of the implicit methods.
 
         The unit is one evaluation of the state derivatives.
         """
@@ -263,22 +263,22 @@ def vote_for_implicit(
 ) -> None:
     """Count a vote for an implicit method if stability, not accuracy, limits an explicit step.
 
-    The last two stages y and z of the explicit pair are at the end of the step. With the state
-    derivatives f, they give an estimate of the dominant eigenvalue (Hairer and Wanner IV.2):
+    The function estimates the magnitude of the dominant eigenvalue (Hairer and Wanner IV.2):
 
         |lambda| = |f(y) - f(z)| / |y - z|
 
-    A step is a vote for an implicit method if h |lambda| exceeds STABILITY_LIMIT. After fifteen
-    votes, implicit steps replace explicit steps. Each unprofitable switch increases the required
-    number of votes.
+    f are the state derivatives. y and z are the last two stages of the explicit pair, which are
+    both at the end of the step. A step is a vote for an implicit method if h |lambda| exceeds
+    STABILITY_LIMIT. After fifteen votes, implicit steps replace explicit steps. Each unprofitable
+    switch increases the required number of votes.
 
     Args:
         s: Step memory, changed in place.
         h: Accepted step size [s].
         distance: |y - z|, divided by the tolerance.
         rate_change: |f(y) - f(z)|, divided by the tolerance [1/s].
-        implicit: Implicit method that takes over first from the explicit pair; EXPLICIT if none
-            exists.
+        implicit: Implicit method for the first switch from the explicit pair; EXPLICIT if the
+            integration method has no implicit method.
     """
     if h * rate_change > STABILITY_LIMIT * distance and distance > DETECTABLE_DISTANCE:
         s[EIGENVALUE] = round_to_nine_bits(rate_change / distance)
@@ -298,9 +298,10 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
     """Count a vote for the explicit pair after an implicit step.
 
     An explicit step of size h / relative_cost and the implicit step have equal costs per simulated
-    second. The explicit pair receives a vote if it is stable at this step size, or if the last
-    explicit step was longer. Otherwise the vote count is reset to zero. A switch to an unstable
-    explicit pair doubles the number of votes that `vote_for_implicit` requires.
+    second. The explicit pair receives a vote if it is stable at the size h / relative_cost, or if
+    the last explicit step was longer than h / relative_cost. Otherwise the vote count is reset to
+    zero. A switch to an unstable explicit pair doubles the number of votes that
+    `vote_for_implicit` requires.
 
     Args:
         s: Step memory, changed in place.
@@ -320,15 +321,15 @@ def vote_for_explicit(s: Array, h: float, eigenvalue_bound: float, relative_cost
 def select_cheaper_implicit_method(s: Array, h: float, window: float) -> None:
     """Switch between the two implicit methods to minimize the cost per simulated second.
 
-    A window is a number of steps whose total cost is `window`. After 3 to 64 windows, the function
-    tries the other implicit method for one window. If this method is more expensive, the function
-    switches back and doubles the number of windows until the next trial. In the long term, trials
-    therefore take at most 1/64 of the computing time.
+    The function divides the steps into windows of approximately equal cost. After 3 to 64 windows,
+    it tries the other implicit method for one window. If this method is more expensive, the
+    function switches back and doubles the number of windows until the next trial. In the long term,
+    trials therefore take at most 1/64 of the computing time.
 
     Args:
         s: Step memory, changed in place. WINDOW_COST already includes the cost of the step.
         h: Accepted step size [s].
-        window: Cost of a window [evaluations of the state derivatives].
+        window: Cost at which a window ends [evaluations of the state derivatives].
     """
     s[WINDOW_TIME] += h
     if s[WINDOW_COST] < window:

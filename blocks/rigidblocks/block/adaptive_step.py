@@ -151,8 +151,10 @@ def store_next_step_size(
 
         h_next = h min(max(0.9 err_n^(-k) err_(n-1)^(k / 2), 0.2), 5)
 
-    The step size does not increase directly after a rejection. A step that the end of the
-    communication step shortened does not reduce the stored step size.
+    err_n is the error of this step, err_(n-1) is the error of the previous accepted step, and k is
+    the exponent of the method (`_error_power`). The step size does not increase directly after a
+    rejection. If the end of the communication step shortened the step, the stored step size does
+    not decrease.
 
     Args:
         s: Step memory, changed in place.
@@ -224,7 +226,7 @@ class TrialStepper:
 
     @property
     def first_implicit_method(self) -> float:
-        """Implicit method that takes over first from the explicit pair; EXPLICIT if none exists."""
+        """Implicit method for the first switch from the explicit pair; EXPLICIT if none exists."""
         if self.stages is not None:
             return COLLOCATION
         return ROSENBROCK if self.method.stiff is not None else EXPLICIT
@@ -391,9 +393,9 @@ class TrialStepper:
         return self.error_norm(projected - y, start.x, projected), projected
 
     def add_cost(self, s: Array, cost: float) -> None:
-        """Add the cost of a step to the current window, in evaluations of the state derivatives.
+        """Add the cost of a step, in evaluations of the state derivatives, to WINDOW_COST in s.
 
-        At the end of a window, the method compares the costs of the implicit methods.
+        `select_cheaper_implicit_method` compares the costs of the implicit methods.
         """
         if self.stages is not None and self.method.explicit is not None:
             s[WINDOW_COST] += cost
@@ -445,12 +447,12 @@ class InnerStep:
 
     Attributes:
         start: Start of the step.
-        s: Step memory, which trials change.
+        s: Step memory; each trial step changes it.
         method: Active method.
-        cost_before: WINDOW_COST before the step.
+        cost_before: Value of WINDOW_COST before the inner step.
         jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
-        votes: Votes for a switch of the method, from before the step. If an event makes the new
-            votes invalid, the stepper restores these votes.
+        votes: Copy of the elements _VOTE_FIELDS of the step memory before the inner step. The
+            stepper restores these elements if an event occurs in a trial step.
         smallest: Smallest step size [s].
     """
 
@@ -464,7 +466,7 @@ class InnerStep:
 
 
 class AdaptiveStepper:
-    """Integrator with error control for the continuous states in communication steps.
+    """Stepper that integrates the continuous states over communication steps, with error control.
 
     Args:
         evaluator: Functions of the block.
@@ -507,8 +509,8 @@ class AdaptiveStepper:
         start = self._step_start(m, step.start + elapsed)
         h = self._initial_step_size(s, remaining, start)
         inner = self._inner_step(start, h, step.end, s)
-        if self._should_screen(s, h == remaining):
-            y = self._screen(inner, h, step.end)
+        if self._should_try_rk4_step(s, h == remaining):
+            y = self._try_rk4_step(inner, h, step.end)
             if y is not None:
                 return self._store(start, y, step.end, s), step.length
         if self.approach is not None:
@@ -520,8 +522,8 @@ class AdaptiveStepper:
     ) -> tuple[Array, float]:
         """Take trial steps with decreasing sizes until a step is accepted.
 
-        h is the first step size [s], and `elapsed` [s] is the start of the inner step in the
-        communication step.
+        h is the first trial step size [s]. The inner step begins `elapsed` [s] after the start of
+        the communication step.
 
         Returns:
             Memory vector after the step, and time since the start of the communication step [s].
@@ -556,7 +558,7 @@ class AdaptiveStepper:
     def _inner_step(self, start: StepStart, h: float, end: float, s: Array) -> InnerStep:
         """Return the data that all trials of an inner step share, such as the Jacobian.
 
-        h is the first step size [s], and `end` [s] is the end of the communication step.
+        h is the first trial step size [s], and `end` [s] is the end of the communication step.
         """
         method, cost, jacobian = s[ACTIVE_METHOD], s[WINDOW_COST], None
         if method == ROSENBROCK:
@@ -583,12 +585,13 @@ class AdaptiveStepper:
                 s[STEP_SIZE] = round_to_nine_bits(change / rate)
         return first_step_size(min(s[STEP_SIZE], self.max_step_size), remaining)
 
-    def _should_screen(self, s: Array, covers_whole_step: bool) -> bool:
+    def _should_try_rk4_step(self, s: Array, covers_whole_step: bool) -> bool:
         """Return True if the stepper first tries one RK4 step over the communication step.
 
-        The inner step must cover the whole communication step (`covers_whole_step`). After a failed
-        RK4 trial, RK4 trials pause for SCREEN_INTERVAL communication steps. The step memory s
-        counts these steps.
+        This requires that the first trial step covers the whole communication step
+        (`covers_whole_step`). After a failed RK4 step, the stepper does not try RK4 for
+        SCREEN_INTERVAL communication steps. The step memory s contains the remaining number of
+        these communication steps.
         """
         if not covers_whole_step or self.tries or s[ACTIVE_METHOD]:
             return False
@@ -597,10 +600,10 @@ class AdaptiveStepper:
             return False
         return True
 
-    def _screen(self, inner: InnerStep, h: float, end: float) -> Array | None:
-        """Take one RK4 step of size h [s] over the communication step; return the final states.
+    def _try_rk4_step(self, inner: InnerStep, h: float, end: float) -> Array | None:
+        """Try one RK4 step of size h [s] over the communication step; return the final states.
 
-        The result is None if an event occurs in the step, or if the error exceeds the tolerance.
+        If an event occurs in the step, or if the error exceeds the tolerance, the result is None.
         """
         self.tries += 1
         trial = self.trial_stepper.rk4_step(inner.start, h, end)
@@ -615,8 +618,8 @@ class AdaptiveStepper:
     def _try(self, inner: InnerStep, h: float, t_end: float) -> tuple[TrialStep, float]:
         """Take a trial step of size h [s], and check it for events.
 
-        If an event occurs in the step, the function discards the votes of the step, because the
-        eigenvalue estimate at a discontinuity is very large without stiffness.
+        If an event occurs in the step, the function discards the votes of the step. At a
+        discontinuity, the eigenvalue estimate is very large even if the block is not stiff.
 
         Returns:
             Trial step, and the size [s] of a shorter step that ends before an event. The size is 0
@@ -702,10 +705,11 @@ class AdaptiveStepper:
     def _switching_values(
         self, m: Array, t: float, x: Array, change: Array, direction: float
     ) -> SwitchingValues:
-        """Return the switching functions g (n,) and h dg/dt (n,) at time t [s] and states x.
+        """Return the switching functions g and their changes h dg/dt at time t [s] and states x.
 
-        h dg/dt is a finite difference along `change`, the state derivatives times h. `direction` is
-        1 at the start of a step, and -1 at the end.
+        `change` is the step size h times the state derivatives. The function computes h dg/dt as
+        a finite difference in x along `change`. `direction` is 1 (forward difference) at the start
+        of a step, and -1 (backward difference) at its end.
         """
         delta, m = direction * SWITCHING_DIFFERENCE, assign(m, 0, t)
         value = self.evaluator.switching_functions(assign(m, self.trial_stepper.x, x))

@@ -43,8 +43,9 @@ def check(block: Any, base: type) -> None:
 
     Each port property must be a tuple of ports, and port names must be unique. States and
     parameters must have start values, and each `rate` must be the name of a state. An output with
-    the name of a state must have the shape of this state. The sample time must be positive. The
-    class of the block must override each function of the class `base` that its ports require.
+    the name of a state must have the shape of this state. The sample time must be positive. If the
+    ports require a function of the class `base`, such as `derivative` for states, the class of the
+    block must override this function.
 
     Raises:
         TypeError: The block is mutable, or a port has the wrong type.
@@ -209,10 +210,9 @@ FUNCTIONS = ("derivative", "project", "switching_functions", "initial", "update"
 
 
 def allow_any_arguments(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return `function` with a type hint that allows overriding methods with other arguments.
+    """Return a block function unchanged, but with a type hint that accepts any arguments.
 
-    This decorator is for functions of base classes. An overriding method takes any of the arguments
-    t, x, u and p.
+    For type checkers, an overriding method may therefore have any of the arguments t, x, u and p.
     """
     return function
 
@@ -459,10 +459,10 @@ class Block(metaclass=HintedType):
 
     @property
     def conditions(self) -> tuple[tuple[str, str], ...]:
-        """Output names of the condition number and the rank of the loop constraints, as pairs.
+        """Pairs of output names: condition number and rank of the loop constraints.
 
-        Near a singular configuration, the condition number is large. In a singular configuration,
-        the rank is reduced.
+        A block with several plants can have several pairs. Near a singular configuration, the
+        condition number is large. In a singular configuration, the rank is reduced.
         """
         return ()
 

@@ -145,7 +145,7 @@ def first_event(
         evaluator: Functions of the block.
         m: Memory vector at t.
         t: Start time [s].
-        dt: Largest step size [s].
+        dt: Size of the step if no event occurs [s].
         event: Function (t, x, u, p) that is positive until the event, such as a gap or contact
             force.
         method: Integration method.
@@ -385,7 +385,10 @@ class Segment:
         return after
 
     def _first_positive(self) -> float:
-        """Return the largest fraction 2^-n of the step with a positive event function, else 1."""
+        """Return the largest step fraction 2^-n (n = 0 to 29) with a positive event function.
+
+        The result is also 1 if the event function is not positive at any of these fractions.
+        """
         fractions = (2.0**-n for n in range(30))
         return next(
             (

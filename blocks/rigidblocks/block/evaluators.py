@@ -312,10 +312,10 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
     """Return the probable cause of non-finite values, as text for an error message.
 
     The text is empty if an input is not finite. For an adaptive method, the function checks for a
-    singular configuration, then for stiffness. For a fixed-step method, it first compares h
-    |lambda| with the stability limit of explicit methods. lambda are the eigenvalues of the
-    Jacobian at the start values, and the eigenvalues from `Block.modes`. The function then checks
-    for a singular configuration.
+    singular configuration, then for stiffness. For an explicit fixed-step method, it first compares
+    h |lambda|max with the stability limit. |lambda|max is the largest absolute eigenvalue of the
+    Jacobian at the start values or, in a second check, of the modes that `Block.modes` declares.
+    For all fixed-step methods, the function then checks for a singular configuration.
 
     Args:
         memory: Memory layout of the block.
@@ -371,9 +371,9 @@ def _explain_adaptive_failure(memory: Memory, eigenvalue: float) -> str:
 
 
 def _singular_pose_hint(memory: Memory) -> str:
-    """Return a hint about singular configurations for an error message, or "" without loops.
+    """Return a hint about singular configurations for an error message.
 
-    A block with loops has an output 'condition'.
+    The result is "" if the block has no loops, which means that it has no output 'condition'.
     """
     if "condition" not in memory.where:
         return ""

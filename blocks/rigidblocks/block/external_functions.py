@@ -46,10 +46,10 @@ class BlockInC(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the ports of this block, only for dependency analysis.
+        """Return a traceable block that represents this block in the dependency analysis.
 
-        The output values have no meaning. Each result of the C function is assumed to depend on all
-        arguments.
+        The traceable block has the ports of this block, and its output values have no meaning. Each
+        result of the C function is assumed to depend on all arguments.
         """
 
     def written_text(self) -> str:
@@ -66,15 +66,15 @@ class WrittenBlock(BlockInC):
 
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 
-    The C function reads all sampled states and the `arguments`, which are inputs and parameters.
-    The function writes all sampled states. In NumPy runs, the block calls a library that is
-    compiled at the first use. Kernels and native FMUs include the C code, which is shorter than
-    traced code.
+    NAME is the property `function`. `state` contains all sampled states before the update, and
+    `out` receives all sampled states after the update. Each ARGUMENT is an input or a parameter
+    (`arguments`). In NumPy runs, the block calls a library that is compiled at the first use.
+    Kernels and native FMUs include the C code, which is shorter than traced code.
 
     The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
-    the C function. A plant computes the next sample from its last sample and the held inputs.
-    Outputs have direct feedthrough only if `reads_at_once` is true. For the dependency analysis,
-    every output depends on every state.
+    the C function. Outputs have direct feedthrough only if `reads_at_once` is true. Otherwise the
+    C function computes the next sample from the last sample and the held inputs. For the
+    dependency analysis, every output depends on every state.
     """
 
     @property
@@ -168,16 +168,17 @@ class WrittenBlock(BlockInC):
         return values
 
     def structure(self) -> Block:
-        """Return a traceable block with the ports of this block, only for dependency analysis.
+        """Return a traceable block that represents this block in the dependency analysis.
 
-        The output values have no meaning. Each sampled state depends on all states and parameters,
-        and if `reads_at_once` is true, also on all inputs.
+        The traceable block has the ports of this block, and its output values have no meaning. Each
+        sampled state depends on all states and parameters. If `reads_at_once` is true, it also
+        depends on all inputs.
         """
         return WrittenStructure(self)
 
 
 class WrittenStructure(Block):
-    """Traceable block with the ports of a `WrittenBlock`, only for dependency analysis."""
+    """Traceable block that represents a `WrittenBlock` in the dependency analysis."""
 
     def __init__(self, block: WrittenBlock):
         self._block, self.sample_time = block, block.sample_time
@@ -253,12 +254,13 @@ class StagedBlock(BlockInC):
     """Continuous block whose derivatives, outputs and switching functions depend on a C function.
 
         w = NAME(stage_inputs(x, u, p))
-        dx/dt = rates(t, x, u, p, w),   y = results(t, x, u, p, w)
+        dx/dt = rates(t, x, u, p, w),   y = results(t, x, u, p, w),   g = changes(x, u, p, w)
 
         static inline void NAME(const double *in, double *out)
 
-    `stage_inputs`, `rates`, `changes` and `results` are NumPy functions and can be traced. The C
-    function reads the values of `stage_inputs` and writes `stage_size` values w. An integrator
+    g are the switching functions. `stage_inputs`, `rates`, `changes` and `results` are NumPy
+    functions and can be traced. NAME is the property `function`. The C function NAME reads the
+    values of `stage_inputs` and writes `stage_size` values w. An integrator
     evaluates the C function in every stage, and a kernel calls it between the traced functions. In
     NumPy runs, the block calls a compiled library. The C function loops over tables, so its code
     size does not depend on the sizes of the tables.
@@ -279,14 +281,14 @@ class StagedBlock(BlockInC):
 
     @abc.abstractmethod
     def rates(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the state derivatives by name, with the results w (n,) of the C function."""
+        """Return the state derivatives by name; w (stage_size,) are the C function's results."""
 
     @abc.abstractmethod
     def results(self, t: Any, x: Record, u: Record, p: Record, w: Array) -> Values:
-        """Return the outputs by name, with the results w (n,) of the C function."""
+        """Return the outputs by name; w (stage_size,) are the C function's results."""
 
     def changes(self, x: Record, u: Record, p: Record, w: Array) -> Array:
-        """Return the switching functions (m,), with the results w (n,) of the C function."""
+        """Return the switching functions (n,); w (stage_size,) are the C function's results."""
         del x, u, p, w
         return np.zeros(0)
 
@@ -300,7 +302,10 @@ class StagedBlock(BlockInC):
         return self.results(t, x, u, p, self._call_stage(x, u, p))
 
     def insert_stage_results(self, w: Array) -> "AfterStage":
-        """Return a traceable variant of the block with w (n,) as results of the C function."""
+        """Return a traceable variant of the block that uses w instead of the C function's results.
+
+        w has the shape (stage_size,).
+        """
         return AfterStage(self, w)
 
     def structure(self) -> Block:
@@ -329,7 +334,7 @@ class AfterStage(Block):
 
     Args:
         block: Block with a C function.
-        w: Results of the C function (n,).
+        w: Results of the C function (stage_size,).
     """
 
     def __init__(self, block: StagedBlock, w: Array):

@@ -1,4 +1,4 @@
-"""Coefficients of one-step integration methods, and their explicit and linearly implicit steps."""
+"""One-step integration methods: coefficients, explicit steps and linearly implicit steps."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +17,15 @@ Tableau = tuple[tuple[float, ...], ...]
 class LinearlyImplicit:
     """Coefficients of a linearly implicit (Rosenbrock) method.
 
-    The stages k_i satisfy
+    The stage derivatives k_i of a step of size h from the states x at time t satisfy
 
         (1 - gamma h df/dx) k_i
             = gamma (f(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
 
-    f(t, x) are the state derivatives, and gamma, a, c, coupling and time are coefficients. The
-    Jacobian df/dx and df/dt are evaluated at the start of the step. This form avoids products with
-    the Jacobian (Hairer and Wanner, Solving Ordinary Differential Equations II, IV.7).
+    f(t, x) are the state derivatives, and 1 on the left is the identity matrix. The coefficients a
+    and c are attributes of `Integrator`. The Jacobian df/dx and df/dt are evaluated at the start of
+    the step. This form avoids products with the Jacobian (Hairer and Wanner, Solving Ordinary
+    Differential Equations II, IV.7).
     """
 
     gamma: float
@@ -36,16 +37,19 @@ class LinearlyImplicit:
 class Collocation:
     """Coefficients that decouple the equations of the stages z of a collocation method.
 
-    The coordinates w are modal: they diagonalize the matrix a of the method (Hairer and Wanner II,
-    IV.8). The matrix `to_modal` transforms z to w, and the matrix `from_modal` transforms w to z.
+        w = to_modal z,    z = from_modal w
+
+    The modal coordinates w diagonalize the Butcher matrix a of the method (Hairer and Wanner II,
+    IV.8).
 
     Attributes:
         roots: Eigenvalues of a: the real eigenvalue, then one eigenvalue of each complex pair.
-        to_modal: Matrix of the transformation from z to w. The first row belongs to the real
-            eigenvalue. Two rows for the real and the imaginary part follow for each complex pair.
-        from_modal: Matrix of the transformation from w to z.
-        error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x). It is the
-            difference to a method of lower order.
+        to_modal: Transformation matrix. The first row belongs to the real eigenvalue. Two rows
+            for the real and the imaginary part follow for each complex pair.
+        from_modal: Inverse transformation matrix.
+        error: Weights of the error estimate sum error_i z_i + h roots_0 f(t, x), where h is the
+            step size and f(t, x) are the state derivatives at the start of the step. The estimate
+            is the difference to a method of lower order.
     """
 
     roots: tuple[complex, ...]

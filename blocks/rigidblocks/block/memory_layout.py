@@ -19,26 +19,29 @@ from rigidblocks.spatial.spatial import Array
 
 
 class IndexedRelation(NamedTuple):
-    """Start relation m[state] = factor * (sum(weight * m[k]) + offset) in memory indices.
+    """Start relation in terms of elements of the memory vector m.
 
-    The factor is m[place], or `constant` if `place` is None. `terms` contains pairs (k, weight).
+        m[state] = factor (sum_k weight_k m[k] + offset)
+
+    `terms` contains the pairs (k, weight_k). The factor is m[factor_index], or `constant` if
+    `factor_index` is None.
     """
 
     state: int
-    place: int | None
+    factor_index: int | None
     constant: float
     terms: tuple[tuple[int, float], ...]
     offset: float
 
     @property
-    def causes(self) -> tuple[int, ...]:
-        """Memory indices on which the start value depends."""
-        factor = () if self.place is None else (self.place,)
+    def source_indices(self) -> tuple[int, ...]:
+        """Indices of the memory elements on which the start value depends."""
+        factor = () if self.factor_index is None else (self.factor_index,)
         return (*factor, *(k for k, _ in self.terms))
 
     def value(self, m: Array) -> float:
         """Return the start value of the state from the memory vector m."""
-        factor = self.constant if self.place is None else m[self.place]
+        factor = self.constant if self.factor_index is None else m[self.factor_index]
         value = weighted_sum((weight, m[k]) for k, weight in self.terms)
         return float(factor * (value + self.offset if self.offset else value))
 
@@ -182,22 +185,23 @@ class Memory:
 
     @cached_property
     def start_relations(self) -> tuple["IndexedRelation", ...]:
-        """Start relations of the block in memory indices.
+        """Start relations of the block, with indices of the memory vector.
 
-        Relations that the declared start values of the ports violate are omitted.
+        A relation is included only if the start values of the ports satisfy it.
         """
         constants = {port.name: port.start for port in self.block.parameters}
         found, start = [], self._start
         for state, factor, terms, offset in self.block.start_relations:
-            places = tuple((self.where[name].start + k, weight) for name, k, weight in terms)
-            place: int | None = None
+            indices = tuple((self.where[name].start + k, weight) for name, k, weight in terms)
+            factor_index: int | None = None
             if isinstance(factor, str) and factor in self.where:
-                place = self.where[factor].start
-                value = float(start[place])
+                factor_index = self.where[factor].start
+                value = float(start[factor_index])
             else:
                 value = float(constants[factor] if isinstance(factor, str) else factor)
-            relation = IndexedRelation(self.where[state].start, place, value, places, offset)
-            expected = float(start[relation.state])
+            index = self.where[state].start
+            relation = IndexedRelation(index, factor_index, value, indices, offset)
+            expected = float(start[index])
             if abs(relation.value(start) - expected) <= 1e-12 * max(1.0, abs(expected)):
                 found.append(relation)
         return tuple(found)

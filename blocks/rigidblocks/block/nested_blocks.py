@@ -36,11 +36,11 @@ class InnerBlock:
         memory: Memory layout.
         method: Integration method.
         h: Largest inner step [s].
-        constants: Start values of the memory vector.
+        start_memory: Memory vector with the start values.
         reads: Copy operations from the memory of the outer block to the memory of this block.
-        wires: Pairs of a source block index and a copy operation from the memory of this source
-            block.
-        leaves: Copy operations from the memory of this block to the sampled states of the outer
+        connections: Index of another inner block, and copy operation from its memory to the memory
+            of this block, for each connection.
+        writes: Copy operations from the memory of this block to the sampled states of the outer
             block.
     """
 
@@ -48,10 +48,10 @@ class InnerBlock:
     memory: Memory
     method: Method
     h: float
-    constants: Array
+    start_memory: Array
     reads: tuple[Copy, ...]
-    wires: tuple[tuple[int, Copy], ...]
-    leaves: tuple[Copy, ...]
+    connections: tuple[tuple[int, Copy], ...]
+    writes: tuple[Copy, ...]
 
 
 class Composite(Block):
@@ -78,7 +78,7 @@ class Composite(Block):
     @property
     @abc.abstractmethod
     def simultaneous(self) -> bool:
-        """True if all inner blocks read their inputs before the first of them steps."""
+        """True if all inner blocks read their inputs before any inner block steps."""
 
     @abc.abstractmethod
     def traced_copy(self) -> Block:

@@ -78,7 +78,7 @@ class Port:
         max: Upper bound of the values, a number or an array of the port's shape; None: unbounded.
         nominal: Order of magnitude of the values; None: 1.
         positive: True if all values must be positive.
-        type: FMI type of a port of an FMU; the port stores the values as doubles.
+        type: FMI type of the variable for ports of FMUs. The port stores the values as doubles.
         meanings: Physical quantities of additional units by unit name, for example of units in
             FMUs. None marks an unknown unit; values with unknown units are not converted.
         infinite: True if values may be infinite, for example limit values in FMUs.
@@ -284,7 +284,7 @@ _WRONG_KINDS = {
 
 
 def _wrong_kind(value: Any, allow_booleans: bool) -> str | None:
-    """Return the plural name of a value's type, such as "strings", or None for real numbers.
+    """Return the kind of a value that is not a real number, such as "strings", else None.
 
     In an array or a list, the function checks the elements.
     """

@@ -65,6 +65,9 @@ class Stages:
 
         z_i = h sum_j a_ij f(t + c_j h, x + z_j)
 
+    a_ij and c_j are the coefficients of a method with s stages, and f(t, x) are the derivatives of
+    the n states x. The step has the size h.
+
     Args:
         method: Collocation method.
         error_norm: Function (e, x, y) that returns an error, divided by the tolerance.
@@ -76,7 +79,7 @@ class Stages:
         z: Stages of the current step (s, n).
         J: Jacobian (n, n); None if it must be evaluated.
         is_fresh: True if J was evaluated in this step.
-        factored: Step size of the stored matrix factors [s].
+        factored: Step size for which the stored matrix factors are valid [s].
         last: Stages of the previous step (s, n).
         last_length: Size of the previous step [s]; 0 for the first step.
         rest: Bound of the remaining stage error, divided by the norm of the last Newton increment.
@@ -137,69 +140,67 @@ class Stages:
             self.J = None
         return error, y
 
-    def keep(self, h: float, length: float) -> float:
+    def keep(self, h: float, proposed: float) -> float:
         """Store the data of an accepted step for the next step.
 
         Args:
             h: Accepted step size [s].
-            length: Next step size according to the error estimate [s].
+            proposed: Next step size according to the error estimate [s].
 
         Returns:
-            Next step size [s], limited by the contraction rate of Newton's method. If the Jacobian
-            is reused and this step size is from h to 1.2 h, the next step size is h, which avoids a
-            new factorization.
+            Next step size [s]: `proposed`, limited by the contraction rate of Newton's method. If
+            the Jacobian is reused, and the limited value is from h to 1.2 h, the next step size is
+            h. This avoids a new factorization.
         """
         self.last, self.last_length, self.is_fresh = self.z, h, False
         if self.contraction > 1e-3:
             self.J = None
-        if self.contraction * length > MAX_CONTRACTION * h:
-            length = round_to_nine_bits(MAX_CONTRACTION * h / self.contraction)
-        return h if self.J is not None and h <= length < 1.2 * h else length
+        if self.contraction * proposed > MAX_CONTRACTION * h:
+            proposed = round_to_nine_bits(MAX_CONTRACTION * h / self.contraction)
+        return h if self.J is not None and h <= proposed < 1.2 * h else proposed
 
     def _solve_stages(self, start: CollocationStart, rates: Rates) -> bool:
         """Compute the stages of a step from `start`; return True if Newton's method converges."""
         self._factorize(start.h)
-        self.z, before = np.array([self._predict(c, start) for c in self.c]), 0.0
+        self.z, previous_norm = np.array([self._predict(c, start) for c in self.c]), 0.0
         self.rest = float(np.sqrt(self.rest) * np.sqrt(np.sqrt(self.rest)))
         self.rate = self.contraction = 0.0
         for self.tries in range(1, MAX_ITERATIONS + 1):
             self.spent += self.costs.newton
             dz = self._newton_step(start, rates)
-            distance = max(self.error_norm(one, start.x, start.x) for one in dz)
+            norm = max(self.error_norm(one, start.x, start.x) for one in dz)
             self.z = self.z + dz
-            if not distance < np.inf:
+            if not norm < np.inf:
                 return False
-            if self.tries > 1 and not self._converges(distance, before):
-                return self.is_fresh and self.rest * distance <= LOOSE_TOLERANCE
-            if self.rest * distance <= self.tolerance:
+            if self.tries > 1 and not self._converges(norm, previous_norm):
+                return self.is_fresh and self.rest * norm <= LOOSE_TOLERANCE
+            if self.rest * norm <= self.tolerance:
                 return True
-            before = distance
+            previous_norm = norm
         return False
 
-    def _converges(self, distance: float, before: float) -> bool:
-        """Return True if two Newton increments predict convergence within MAX_ITERATIONS.
+    def _converges(self, norm: float, previous_norm: float) -> bool:
+        """Return True if the norms of the last two Newton increments predict convergence.
 
-        `distance` is the norm of the last increment, and `before` is the norm of the previous
-        increment.
+        The predicted number of iterations must not exceed MAX_ITERATIONS.
         """
-        self.rate = distance / before
+        self.rate = norm / previous_norm
         if self.tries == 2:
             self.contraction = self.rate
         if self.rate >= 0.99:
             self.rest = 1.0
             return False
         self.rest = max(self.rate / (1.0 - self.rate), 1e-16)
-        left = self.rest * distance
+        left = self.rest * norm
         for _ in range(self.tries, MAX_ITERATIONS):
             left *= self.rate
         return left <= self.tolerance
 
     def _factorize(self, h: float) -> None:
-        """Compute and store the factors of 1 - h root J for each eigenvalue `root` of the method.
+        """Factorize the matrix 1 - h root J for each eigenvalue `root` in `Collocation.roots`.
 
-        J is the Jacobian of the state derivatives.
-
-        If the factors for the step size h [s] are already stored, the function does nothing.
+        J (n, n) is the stored Jacobian of the state derivatives. If the factors for the step size h
+        [s] are already stored, the function does nothing.
         """
         if self.factored == h:
             return
@@ -220,17 +221,17 @@ class Stages:
         Most stages are nearer to these states than to the start of the step. Newton's method
         therefore needs fewer iterations than with the Jacobian at the start.
         """
-        place = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
-        x = self._predict(place, start) + start.x
+        fraction = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
+        x = self._predict(fraction, start) + start.x
         self.spent += self.costs.jacobian
-        self.J = jacobian(start.t + place * start.h, x)
+        self.J = jacobian(start.t + fraction * start.h, x)
         self.is_fresh, self.factored = True, 0.0
 
-    def _predict(self, place: float, start: CollocationStart) -> Array:
+    def _predict(self, fraction: float, start: CollocationStart) -> Array:
         """Predict the states within a new step from the Lagrange polynomial of the previous step.
 
         Args:
-            place: Fraction of the new step.
+            fraction: Fraction of the new step at which the states are predicted.
             start: Start of the new step.
 
         Returns:
@@ -239,13 +240,13 @@ class Stages:
         """
         if self.last_length == 0.0:
             return np.zeros(len(start.x))
-        places = np.concatenate([[0.0], self.c])
+        nodes = np.concatenate([[0.0], self.c])
         z: Array = -self.last[-1]
-        where = 1.0 + place * start.h / self.last_length
-        for j in range(1, len(places)):
+        s = 1.0 + fraction * start.h / self.last_length
+        for j in range(1, len(nodes)):
             weight = 1.0
-            for k, other in enumerate(places):
-                weight *= 1.0 if k == j else (where - other) / (places[j] - other)
+            for k, node in enumerate(nodes):
+                weight *= 1.0 if k == j else (s - node) / (nodes[j] - node)
             z = z + weight * self.last[j - 1]
         return z
 
@@ -264,17 +265,17 @@ class Stages:
     def _error(self, start: CollocationStart, y: Array) -> float:
         """Return the error of a step from `start` to the states y (n,), divided by the tolerance.
 
-        The error estimate is the difference to a method of order 5. The filter (1 - h root J)^-1,
-        with the real eigenvalue `root` of the method, removes fast decaying modes from it. A second
-        application of the filter would also remove fast oscillations, for example of a stiff
-        contact.
+        The error estimate is the difference to a method of order 5. The filter (1 - h root J)^-1
+        removes fast decaying modes from the estimate, where `root` is the real eigenvalue in
+        `Collocation.roots`. A second application of the filter would also remove fast oscillations,
+        for example of a stiff contact.
         """
         e = start.h * self.data.roots[0].real * start.f + _weighted_sum(self.data.error, self.z)
         return self.error_norm(self.real(e), start.x, y)
 
 
 class _ComplexFactors:
-    """LU factors of a complex matrix re + i im, computed with partial pivoting."""
+    """LU factors of the complex matrix re + i im (n, n), computed with partial pivoting."""
 
     def __init__(self, re: Array, im: Array):
         self.re, self.im = re.copy(), im.copy()
@@ -283,7 +284,7 @@ class _ComplexFactors:
             self._eliminate(self.re, self.im, j)
 
     def _eliminate(self, re: Array, im: Array, j: int) -> None:
-        """Eliminate column j of the matrix re + i im in place; the inverse replaces the pivot."""
+        """Eliminate column j of re + i im in place, and replace the pivot by its inverse."""
         row = j + int(np.argmax(np.abs(re[j:, j]) + np.abs(im[j:, j])))
         self.rows.append(row)
         for part in (re, im):
@@ -300,7 +301,7 @@ class _ComplexFactors:
         re[j, j], im[j, j] = a, b
 
     def solve(self, a: Array, b: Array) -> tuple[Array, Array]:
-        """Solve (re + i im) z = a + i b, and return the real and the imaginary part of z."""
+        """Solve (re + i im) z = a + i b; return the real and the imaginary part of z (n,)."""
         a, b, (re, im) = a.copy(), b.copy(), (self.re, self.im)
         for j, row in enumerate(self.rows):
             a[[j, row]], b[[j, row]] = a[[row, j]], b[[row, j]]
@@ -311,7 +312,7 @@ class _ComplexFactors:
         return a, b
 
     def _subtract_column(self, a: Array, b: Array, j: int, rows: slice) -> None:
-        """Subtract matrix column j times (a_j + i b_j) from the elements `rows` of a + i b."""
+        """Update the elements `rows` of v = a + i b in place: v -= (column j of factors) v_j."""
         re, im = self.re[rows, j], self.im[rows, j]
         a[rows], b[rows] = a[rows] - (re * a[j] - im * b[j]), b[rows] - (re * b[j] + im * a[j])
 

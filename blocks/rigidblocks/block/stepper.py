@@ -150,22 +150,20 @@ def part_of_step(
 ) -> Array:
     """Return the memory vector after a step from t to `end` [s].
 
-    No sample instant may lie between t and `end`.
-
-    If `samples` is true, the function updates the sampled states at `end`. The other arguments are
-    as in `advance`.
+    No sample instant may lie between t and `end`. If `samples` is true, the function updates the
+    sampled states at `end`. The other arguments are as in `advance`.
     """
     inner_steps(end - t, h)  # rejects an infinite step
     m = assign(_integrate_states(evaluator, m, t, end, end - t, method, h), 0, end)
     return put_outputs(evaluator, _update_samples(evaluator, m, samples))
 
 
-def _update_samples(evaluator: Evaluator, m: Array, now: Any) -> Array:
-    """Update the sampled states in the memory vector m if `now` is true; return the vector."""
+def _update_samples(evaluator: Evaluator, m: Array, is_sample: Any) -> Array:
+    """Return the memory vector m, with updated sampled states if `is_sample` is true."""
     where = evaluator.memory.z
-    if isinstance(now, bool | np.bool):
-        return assign(m, where, evaluator.update(m)) if now else m
-    return assign(m, where, select(now, evaluator.update(m), m[where]))
+    if isinstance(is_sample, bool | np.bool):
+        return assign(m, where, evaluator.update(m)) if is_sample else m
+    return assign(m, where, select(is_sample, evaluator.update(m), m[where]))
 
 
 def _integrate_states(
@@ -266,8 +264,8 @@ def spans(sample_time: float | None, t: Any, dt: float, traced: bool = False) ->
 
     If the step begins and ends at sample instants, all intervals have equal lengths. If `traced` is
     true, the number of intervals must not depend on t, so all intervals have equal lengths. The
-    step must then begin at a sample instant. If dt is less than the sample time [s], it must begin
-    at a multiple of dt.
+    step must then begin at a sample instant or, if dt is less than the sample time [s], at a
+    multiple of dt.
     """
     end = t + dt
     if sample_time is None:
@@ -328,8 +326,11 @@ def _is_at_sample(t: float, sample_time: float) -> bool:
 def _sample_tolerance(periods: Any) -> Any:
     """Return the tolerance, in sample periods, within which a time counts as a sample instant.
 
-    `periods` is the time, divided by the sample time. Some tools compute the time as a sum of
-    rounded steps. A sum of 1e7 steps has a relative error of up to about 1e-9.
+        min(1e-6 + 1e-9 |periods|, 0.01)
+
+    `periods` is the time, divided by the sample time. The tolerance grows with the time, because
+    some tools compute the time as a sum of rounded steps. A sum of 1e7 steps has a relative error
+    of up to about 1e-9.
     """
     return minimum(1e-6 + 1e-9 * np.abs(periods), 1e-2)
 
@@ -459,8 +460,8 @@ class Stepper(abc.ABC):
 
         Args:
             m: Memory vector, changed in place.
-            course: Coefficients (MAX_INPUT_ORDER + 1, n) of the polynomials of n inputs in the time
-                since t.
+            course: Coefficients of the polynomials of n inputs (MAX_INPUT_ORDER + 1, n), see
+                `evaluate_inputs`. The polynomials start at t.
             t: Start time [s].
             dt: Step size [s].
         """
@@ -587,7 +588,7 @@ class CompiledStepper(Stepper):
     def sample_step_address(self) -> int:
         """Address of a C step function that updates the sampled states only at the end of the step.
 
-        The signature is the signature of the function at `step_address`.
+        This C function has the same signature as the C function at `step_address`.
         """
         return ctypes.cast(self.kernel.rb_block_sample_step, ctypes.c_void_p).value or 0
 

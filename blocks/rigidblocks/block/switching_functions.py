@@ -59,7 +59,7 @@ def first_sign_change(start: SwitchingValues, end: SwitchingValues) -> SignChang
 
 
 def _hermite(s: float, g0: float, d0: float, g1: float, d1: float) -> float:
-    """Evaluate at s the Hermite cubic with the values g0, g1 and slopes d0, d1 at 0 and 1."""
+    """Evaluate a Hermite cubic at s: values g0 and g1, slopes d0 and d1 at s = 0 and s = 1."""
     a, b = d0 + d1 - 2.0 * (g1 - g0), 3.0 * (g1 - g0) - 2.0 * d0 - d1
     return g0 + s * (d0 + s * (b + s * a))
 
@@ -104,9 +104,10 @@ def possible_dip(g0: float, d0: float, g1: float, d1: float) -> float:
 class EventApproach:
     """Limiter of the step size near sign changes of switching functions (discontinuities).
 
-    A step may cross a sign change only if the change of the state derivatives over the step is
-    within the tolerance. The exact switching time is then irrelevant. After the event, the limiter
-    restores the step size from before the event.
+    A step may cross a sign change only if h |f_end - f_start| is within the tolerance. Here h is
+    the step size, and f are the state derivatives at the end and at the start of the step. The
+    exact switching time is then irrelevant. After the event, the limiter restores the previous step
+    size.
 
     Attributes:
         resume_step_size: Step size to restore after the event [s]; 0 if no event is near.
@@ -132,7 +133,7 @@ class EventApproach:
             h: Size of the trial step [s].
             start: Switching functions at the start of the trial step.
             end: Switching functions at the end of the trial step.
-            error: Change of the state derivatives over the step, divided by the tolerance.
+            error: Change of the state derivatives over the step, times h, divided by the tolerance.
         """
         fraction, is_certain = first_sign_change(start, end)
         self.crosses = is_certain
@@ -147,8 +148,8 @@ class EventApproach:
     def next_step_size(self, h: float, proposed: float) -> float:
         """Return the next step size [s] after an accepted step of size h [s].
 
-        The result is `proposed`, unless an event limits it. After the event, the result is the step
-        size from before the event.
+        Before a predicted event, the result is at most twice the remaining time to the event. After
+        the event, the result is at least `resume_step_size`. Otherwise the result is `proposed`.
         """
         if self.crosses and self.resume_step_size > 0.0:
             proposed, self.resume_step_size = max(proposed, self.resume_step_size), 0.0

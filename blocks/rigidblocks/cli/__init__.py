@@ -44,9 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _print_interrupt(end: SystemExit) -> None:
-    """Print the message of an interrupt that ended the command, because typer does not print it."""
-    cause: BaseException | None = end
+def _print_interrupt(exit_error: SystemExit) -> None:
+    """Print the message of the KeyboardInterrupt that caused `exit_error`; typer does not print it.
+
+    If no KeyboardInterrupt caused `exit_error`, the function prints nothing.
+    """
+    cause: BaseException | None = exit_error
     while cause is not None and not isinstance(cause, KeyboardInterrupt):
         cause = cause.__cause__ or cause.__context__
     if cause is not None and str(cause):

@@ -31,7 +31,7 @@ _SIMILAR_COMMANDS = {
 
 
 class HintedGroup(TyperGroup):
-    """Commands whose error for an unknown name contains the name of a similar command."""
+    """Command group that suggests a similar command if a command name is unknown."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the name, the command and the arguments of a command line."""
@@ -96,7 +96,7 @@ def application(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Define the options that precede the command name; typer calls it before each command."""
+    """Define the options before the command name; typer calls this function before each command."""
 
 
 def check_ending(path: Path | None, *endings: str) -> None:
@@ -117,7 +117,7 @@ def print_warnings(path: Path, texts: Iterable[str]) -> None:
 
 
 def split_commas(text: str | None) -> list[str] | None:
-    """Split a comma-separated string into its nonempty items; return None without a string."""
+    """Return the nonempty items of a comma-separated string, or None if `text` is None."""
     return None if text is None else [part for part in text.split(",") if part]
 
 

@@ -297,9 +297,15 @@ def _export(
 
 
 def _check_only_robots(file: Path, kind: str, robot_options: Mapping[str, Any]) -> None:
-    """Raise ValueError if a robot option is set, because `file` is not a robot file.
+    """Reject robot options for `file`, which is not a robot file.
 
-    `kind` describes the file in the error message.
+    Args:
+        file: Input file.
+        kind: Kind of the file for the error message, such as "a script".
+        robot_options: Values of the robot options by name.
+
+    Raises:
+        ValueError: A robot option is set.
     """
     if given := [key for key, value in robot_options.items() if value]:
         names = " and ".join(f"--{key.replace('_', '-')}" for key in given)
@@ -307,7 +313,11 @@ def _check_only_robots(file: Path, kind: str, robot_options: Mapping[str, Any]) 
 
 
 def _check_only_policies(file: Path, sample_time: float | None, keep_state: bool) -> None:
-    """Raise ValueError if an option for ONNX policies is set; `file` is not an ONNX file."""
+    """Reject the options of ONNX policies for `file`, which is not an ONNX file.
+
+    Raises:
+        ValueError: `sample_time` or `keep_state` is set.
+    """
     given = {"--sample-time": sample_time is not None, "--keep-state": keep_state}
     if names := " and ".join(name for name, is_given in given.items() if is_given):
         raise ValueError(f"{file} is not an ONNX file; leave out {names}, which need an ONNX file")
@@ -332,7 +342,10 @@ def _policy_fmu(
 def _option_warnings(
     robot: "RobotDescription", joint_friction: bool, tuned: bool, stops: tuple[float, float] | None
 ) -> Iterator[str]:
-    """Yield warnings about joint properties that the FMU ignores or the robot does not define."""
+    """Yield warnings about joint properties that the FMU ignores or the robot does not define.
+
+    `tuned` is True if the option --tunable contains "friction".
+    """
     from rigidblocks.library.plant_from_file import described_elements, has_joint_friction
 
     if has_joint_friction(robot) and not joint_friction:
@@ -452,7 +465,7 @@ def new(
     name: Annotated[str, Argument(help="Name of the block: letters, digits and _.")],
     as_json: Json = False,
 ) -> None:
-    """Create a new block: the script of its FMU, and a system that runs it."""
+    """Create a new block: a script that defines its FMU, and a system that runs the block."""
     if not name.isidentifier() or not name.isascii():
         raise ValueError(f"invalid block name '{name}'; use letters, digits and _")
     title = "".join(part[:1].upper() + part[1:] for part in name.split("_"))

@@ -120,14 +120,17 @@ def _place(error: Exception, path: Path) -> str:
     return f"in {path}, line {lines[-1]}" if lines else f"in {path}"
 
 
-def load_run_options(path: Path, sensors: bool = False, **asked: Any) -> "Loaded":
-    """Load a system and the run options of its file; the options of the command take precedence."""
+def load_run_options(path: Path, sensors: bool = False, **options: Any) -> "Loaded":
+    """Load a system and the run options of its file.
+
+    The values in `options` take precedence over the options of the file; None has no effect.
+    """
     from rigidblocks.fmi.ssp.system_structure import Loaded
 
     system, own_options = system_of(path, sensors)
     return Loaded(
         system,
-        {**own_options, **{name: value for name, value in asked.items() if value is not None}},
+        {**own_options, **{name: value for name, value in options.items() if value is not None}},
     )
 
 
@@ -151,11 +154,11 @@ TUNABLE = {"payload", "inertia", "friction", "gravity"}  # names of parameter gr
 def inertias_of(
     robot: "RobotDescription", groups: set[str], frames: Sequence[str] | None
 ) -> "TunableInertia | None":
-    """Return the tunable inertias of a robot, or None if `groups` contains no inertias.
+    """Return the tunable inertias of a robot, or None if no inertia is tunable.
 
-    "inertia" in `groups` makes the inertias of the links tunable, and "payload" the inertia of the
-    payload. The payload is at the first frame in `frames`, or by default at the frame of the last
-    link.
+    If `groups` contains "inertia", the inertias of the links are tunable. If `groups` contains
+    "payload", the inertia of the payload is tunable. The payload is at the first frame in `frames`,
+    or by default at the frame of the last link.
     """
     if not groups & {"payload", "inertia"}:
         return None
@@ -227,11 +230,11 @@ def wire_robot(
     controller: str | None,
     forces: Sequence[str] = (),
 ) -> "Block":
-    """Return one continuous block that consists of a plant, frames, forces and a controller.
+    """Return a plant with frame poses, external wrenches and a controller as one continuous block.
 
     The poses of `frames` are outputs. Wrenches at the frames `forces` are inputs. The controller is
     a PD controller or the actuators of the file, which are drives of the plant. The parts of the
-    block are `robot`, `frames`, `forces` and `pd`.
+    block have the names `robot`, `frames`, `forces` and `pd`.
 
     Raises:
         ValueError: A frame is unknown, or a PD controller is requested for joints with several

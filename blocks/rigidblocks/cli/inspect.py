@@ -1,4 +1,4 @@
-"""Commands that inspect, display or convert files, and doctor."""
+"""Commands that inspect, display or convert files, and the command `doctor`."""
 
 import os
 import shutil

@@ -723,7 +723,7 @@ def _dependent_start_lines(memory: Memory) -> Iterator[str]:
         if relation.offset:
             terms += f" + {c_number(relation.offset)}"
         constant = c_number(relation.constant)
-        factor = constant if relation.place is None else f"m[{relation.place}]"
+        factor = constant if relation.factor_index is None else f"m[{relation.factor_index}]"
         yield f"    if (m[{k}] == {c_number(start[k])})"
         yield f"        m[{k}] = {factor} * ({terms});"
     yield "}"

@@ -185,7 +185,7 @@ class Variables:
         for relation in self.memory.start_relations:
             rows = found[:, relation.state].copy()
             found[:, relation.state] = False
-            for cause in relation.causes:
+            for cause in relation.source_indices:
                 found[:, cause] |= rows
         return found
 

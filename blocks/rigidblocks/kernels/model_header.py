@@ -102,7 +102,7 @@ def constants_text(blocks: Sequence[InnerBlock]) -> str:
     """Return the C constants with the initial memory vectors of the inner blocks."""
     return "\n".join(
         f"static const double RB_B{k}_CONSTANTS[] = "
-        f"{{{', '.join(c_number(value) for value in block.constants)}}};"
+        f"{{{', '.join(c_number(value) for value in block.start_memory)}}};"
         for k, block in enumerate(blocks)
     )
 
@@ -157,7 +157,7 @@ def _memories(blocks: Sequence[InnerBlock], templates: StepTemplates) -> Iterato
 
 def _copy_to_outer_states(blocks: Sequence[InnerBlock], templates: StepTemplates) -> Iterator[str]:
     for k, block in enumerate(blocks):
-        yield from _copy_statements("out", f"m{k}", block.leaves, templates)
+        yield from _copy_statements("out", f"m{k}", block.writes, templates)
 
 
 def _function(name: str, lines: Sequence[str], templates: StepTemplates) -> str:
@@ -167,7 +167,7 @@ def _function(name: str, lines: Sequence[str], templates: StepTemplates) -> str:
 
 
 def _copy_wired_inputs(number: int, block: InnerBlock, templates: StepTemplates) -> Iterator[str]:
-    for other, copy in block.wires:
+    for other, copy in block.connections:
         yield from _copy_statements(f"m{number}", f"m{other}", [copy], templates)
 
 
