@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rigidblocks import ClosedLoopPlant, PDController, RobotPlant, System, planar2, simulate
-from rigidblocks.cosim.graph.variational_system import Number, add_sensitivities
+from rigidblocks.cosim.graph.variational_system import StartElement, add_sensitivities
 from rigidblocks.library import Integrator
 from rigidblocks.robot.robots import five_bar
 from rigidblocks.studies.adjoint import prepare_adjoint
@@ -37,7 +37,7 @@ def by_variational_equations(system, adjoint, ports, weights, t_stop, dt):
     for name in adjoint.names:
         part, _, element = name.partition(".")
         port, _, place = element.partition("[")
-        numbers.append(Number(part, port, int(place.rstrip("]") or 1) - 1))
+        numbers.append(StartElement(part, port, int(place.rstrip("]") or 1) - 1))
     run = simulate(add_sensitivities(system.wiring(), numbers, ports), t_stop, dt)
     tables = [run[f"{port}.sensitivity"].reshape(len(run.time), -1, len(numbers)) for port in ports]
     return np.einsum("km,kmn->n", weights, np.concatenate(tables, axis=1))

@@ -23,7 +23,7 @@ from rigidblocks import (
     python_block,
     simulate,
 )
-from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensitivities
+from rigidblocks.cosim.graph.variational_system import SUFFIX, StartElement, add_sensitivities
 from rigidblocks.dynamics.force_elements import AlongJoint
 from rigidblocks.library import Gain, Sum, UnitDelay
 from rigidblocks.library.plant_ports import TunableInertia
@@ -238,7 +238,11 @@ def loop():
 @pytest.mark.parametrize("order", ["gauss-seidel", "jacobi"])
 def test_sensitivities_of_a_coupled_sampled_run_match_finite_differences(order):
     system = loop()
-    numbers = [Number("gain", "k", 0), Number("osc", "d", 0), Number("osc", "v", 0)]
+    numbers = [
+        StartElement("gain", "k", 0),
+        StartElement("osc", "d", 0),
+        StartElement("osc", "v", 0),
+    ]
     options = {"order": order, "method": "rk4"}  # equal steps with and without sensitivities
     other = add_sensitivities(system.wiring(), numbers, ["osc.x"])
     both = simulate(other, 2.0, DT, progress=False, **options)

@@ -28,7 +28,7 @@ from rigidblocks.spatial.spatial import Array
 
 # New coordinates are selected if the condition number exceeds its best value by this factor. Larger
 # factors reduce the accuracy: at a factor of 10, the error of RK4 is 1000 times larger.
-WORSE = 2.0
+MAX_CONDITION_RATIO = 2.0
 
 Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
 
@@ -53,9 +53,9 @@ def move_independently(
 ) -> Result:
     """Simulate the motion from q, qd under the joint forces tau(t, q, qd) until t_stop [s].
 
-    An explicit method with fixed steps integrates the independent coordinates (y, dy/dt). The run
-    selects new coordinates if the condition number exceeds `WORSE` times the condition number at
-    the last selection.
+    An explicit method with fixed steps integrates the independent coordinates y and their
+    velocities dy/dt. If the condition number of the coordinates (`coordinate_condition`) exceeds
+    twice its value at the last selection, the function selects new coordinates.
 
     Args:
         model: Model with closed loops.
@@ -74,7 +74,7 @@ def move_independently(
 
     Raises:
         ValueError: The duration is not a multiple of dt, the method is implicit, or the mobility
-            changes. Also raised if the positions do not converge because the steps are too long.
+            changes. The position iteration does not converge because the steps are too long.
     """
     grid = communication_points(0.0, t_stop, dt)
     if method.implicit is not None:
@@ -86,11 +86,11 @@ def move_independently(
     coordinates, best = coordinates or good, _condition(good, q)
     rows, changes = [(q, qd)], list[CoordinateChange]()
     for t in grid.times[:-1].tolist():
-        if coordinates.is_far(q) or _condition(coordinates, q) > WORSE * best:
+        if coordinates.is_far(q) or _condition(coordinates, q) > MAX_CONDITION_RATIO * best:
             coordinates = choose(model, q)
             best = _condition(coordinates, q)
             changes.append(CoordinateChange(t))
-        motion = _Motion.linearize(coordinates, q, qd, tau)
+        motion = _Motion.create(coordinates, q, qd, tau)
         x = motion.coordinates_of(q, qd)
         q, qd = motion.state(integrate(method, motion.derivative, t, x, dt, motion.is_position))
         rows.append((q, qd))
@@ -101,7 +101,10 @@ def move_independently(
 
 
 def _condition(coordinates: LinearCoordinates, q: Array) -> float:
-    """Return the condition number of the coordinates at q; it is large near a singularity."""
+    """Return the condition number of the independent coordinates at q (`coordinate_condition`).
+
+    The condition number is large near a singular configuration.
+    """
     return coordinate_condition(coordinates.model, coordinates, q, coordinates.coordinates_at(q))
 
 
@@ -109,8 +112,8 @@ def _condition(coordinates: LinearCoordinates, q: Array) -> float:
 class _Motion:
     """Equations of motion in independent coordinates y, with the state x = (y, yd).
 
-    The equations are valid near the configuration q0 with the coordinates y0. G is the tangent
-    dq/dy at q0.
+    The equations are valid near the configuration q0 (nq,) with y = y0 (p,). The Jacobian
+    G (nv, p) at q0 maps the velocities yd to the joint velocities: qd = G yd.
     """
 
     coordinates: LinearCoordinates
@@ -120,8 +123,8 @@ class _Motion:
     tau: Forces
 
     @classmethod
-    def linearize(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> _Motion:
-        """Return the equations of motion in `coordinates` near the configuration q."""
+    def create(cls, coordinates: LinearCoordinates, q: Array, qd: Array, tau: Forces) -> _Motion:
+        """Create the equations of motion in `coordinates` with the reference configuration q."""
         y = coordinates.coordinates_at(q)
         G = independent_motion(coordinates.model, coordinates, q, qd, y).G
         return cls(coordinates, q, y, G, tau)

@@ -117,7 +117,7 @@ class Run(AttributeHints):
         self._plan, self._record, self._every = plan, record, every
         self._master: Master | None = None
         self._idle: list[Master] = []  # masters of finished whole runs
-        weakref.finalize(self, _close_networks, self._idle)
+        weakref.finalize(self, _close_masters, self._idle)
         self._k, self._failed = 0, False
         self._cause: BaseException | None = None  # error of the last step
         self._turn = threading.RLock()
@@ -286,7 +286,7 @@ class Run(AttributeHints):
         network = self._running_master().network
         state = State(self.t, self._k, next(_numbers), network)
         network.save_state(state.number)
-        weakref.finalize(state, _forget, self._turn, network, state.number)
+        weakref.finalize(state, _free_state, self._turn, network, state.number)
         if path is not None:
             self._check_state_file()
             _write_state(
@@ -299,8 +299,9 @@ class Run(AttributeHints):
         """Restore a state that was saved in this run, or a state from a file of `save(path)`.
 
         Raises:
-            ValueError: The state belongs to another run, or `reset` has replaced the FMU instances
-                since then. A state file belongs to another system or to other options.
+            ValueError: The state belongs to another run. After `save`, a call of `reset` has
+                replaced the FMU instances. A state file belongs to another system or to other
+                options.
             TypeError: `state` is neither a state nor a path.
         """
         if isinstance(state, str | Path):
@@ -357,7 +358,7 @@ class Run(AttributeHints):
     def close(self) -> None:
         """Free the FMU instances; the next `reset` or `simulate` creates new ones."""
         self._close_stepped_run()
-        _close_networks(self._idle)
+        _close_masters(self._idle)
 
     def _close_stepped_run(self) -> None:
         if self._master is not None:
@@ -448,16 +449,16 @@ class Run(AttributeHints):
         self._may_be_set.add(name)
 
 
-def _close_networks(idle: list[Master]) -> None:
-    """Free the part instances of finished runs."""
+def _close_masters(idle: list[Master]) -> None:
+    """Free the part instances of the idle masters, which have finished their runs."""
     while idle:
         with contextlib.suppress(IndexError):  # another thread has just taken the last master
             idle.pop().network.close()
 
 
-def _forget(turn: AbstractContextManager[bool], network: Network, number: int) -> None:
-    """Free the saved state `number` of a network while holding the lock `turn` of the run."""
-    with turn:
+def _free_state(lock: AbstractContextManager[bool], network: Network, number: int) -> None:
+    """Free the saved state `number` of a network while holding the lock of the run."""
+    with lock:
         network.free_state(number)
 
 
@@ -601,7 +602,7 @@ def prepare(
     Returns:
         Prepared run, before its first step.
 
-    The function raises the exceptions of `simulate` that do not concern the end time.
+    The function raises the same exceptions as `simulate`, except exceptions for the end time.
     """
     chosen = add_defaults(prepare, options, PrepareOptions)
     record, every = chosen["record"], chosen["every"]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from rigidblocks.cosim.fmu_import.remote_instance import Service
 from rigidblocks.cosim.graph.ipc_messages import Channel
-from rigidblocks.cosim.graph.remote_fmu import key_in, set_socket_options
+from rigidblocks.cosim.graph.remote_fmu import read_key, set_socket_options
 from rigidblocks.cosim.signal_handling import exit_with_parent
 
 MOST_CLIENTS = 64  # maximum number of authenticated clients at the same time
@@ -55,7 +55,7 @@ def serve_fmus(
     if not hasattr(os, "fork"):
         raise OSError("the FMU server needs an operating system with fork, such as Linux")
     host, port = _address(listen)
-    key = b"" if key_file is None else key_in(Path(key_file))
+    key = b"" if key_file is None else read_key(Path(key_file))
     if not key and not ip_address(host).is_loopback:
         raise ValueError(
             f"{listen} is not a loopback address; use --key-file, or listen at 127.0.0.1"

@@ -18,7 +18,7 @@ from rigidblocks.common.name_hints import explain_calls, suggestion
 from rigidblocks.common.optional_imports import module_of
 from rigidblocks.common.regular_files import check_regular_file
 from rigidblocks.cosim.graph.system import System
-from rigidblocks.cosim.graph.variational_system import SUFFIX, Number, add_sensitivities
+from rigidblocks.cosim.graph.variational_system import SUFFIX, StartElement, add_sensitivities
 from rigidblocks.cosim.graph.wiring import Wiring
 from rigidblocks.cosim.prepare import Run, prepare
 from rigidblocks.cosim.results.result import Result
@@ -268,11 +268,11 @@ class Replay:
 
     wiring: Wiring
     rows: Recording
-    numbers: list[Number]
+    numbers: list[StartElement]
     run: Run
     variational: Run | None
     dt: float
-    fixed: Sequence[tuple[Number, float]] = ()
+    fixed: Sequence[tuple[StartElement, float]] = ()
     runs: int = field(default=0, init=False)
     _ran: bool = field(default=False, init=False)
 
@@ -407,7 +407,7 @@ class Replay:
     def _shapes(self) -> Mapping[str, tuple[int, ...]]:
         return {f"{part}.{port.name}": port.shape for part, port in self.wiring.open_inputs}
 
-    def _name(self, number: Number) -> str:
+    def _name(self, number: StartElement) -> str:
         port = self.wiring.parts[number.part].start_ports[number.port]
         return f"{number.part}.{port.element_names[number.place]}"
 
@@ -415,11 +415,11 @@ class Replay:
 def replay_of(
     system: System,
     rows: Recording,
-    numbers: list[Number],
+    numbers: list[StartElement],
     dt: float,
     exact: bool | None,
     options: Mapping[str, Any],
-    fixed: Sequence[tuple[Number, float]] = (),
+    fixed: Sequence[tuple[StartElement, float]] = (),
 ) -> Replay:
     """Prepare the simulation of a system at the times of a recording, for the parameters `numbers`.
 
@@ -666,7 +666,7 @@ def _check_enough_values(names: list[str], J: Array) -> None:
 
 def _numbers(
     wiring: Any, parameters: Iterable[str] | Mapping[str, ArrayLike]
-) -> tuple[list[str], list[Number], Array]:
+) -> tuple[list[str], list[StartElement], Array]:
     """Return the names, the port elements and the initial estimates (n,) of the parameters."""
     given: Mapping[str, Any] = (
         parameters
@@ -689,7 +689,7 @@ def _numbers(
                 f"{len(selected.places)} elements"
             )
         names += [f"{part}.{port.element_names[k]}" for k in selected.places]
-        numbers += [Number(part, port.name, k) for k in selected.places]
+        numbers += [StartElement(part, port.name, k) for k in selected.places]
         first += np.broadcast_to(values, len(selected.places)).tolist()
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)

@@ -545,10 +545,10 @@ def start_values(name: str, component: Any, start: Mapping[str, Any]) -> dict[st
 def combine_start_values(
     component: Any, earlier: Mapping[str, Any], later: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Merge start values, and recompute the start values that the component computes from others.
+    """Merge the start values `earlier` and `later`; values in `later` take precedence.
 
-    `later` takes precedence over `earlier`. Values in `earlier` that the component has computed are
-    discarded.
+    A block may compute some start values from its other start values. Such computed values in
+    `earlier` are discarded and computed again from the merged values.
     """
     if not isinstance(component, Block):
         return {**earlier, **later}

@@ -41,7 +41,7 @@ class RemoteFile:
         return PurePosixPath(self.file).name
 
     def channel(self) -> Channel:
-        """Connect to the server with mutual authentication by the key; return the channel.
+        """Connect to the server, authenticate both sides with the key, and return the channel.
 
         Raises:
             FmuError: The server is not reachable or rejects the connection.
@@ -97,7 +97,7 @@ def remote_file(address: str, key_file: str | Path | None = None) -> RemoteFile:
             RIGIDBLOCKS_KEY_FILE. If neither is set, the key is empty.
 
     Raises:
-        ValueError: The address is malformed, or the key file is invalid (see `key_in`).
+        ValueError: The address is malformed, or the key file is invalid (see `read_key`).
     """
     parts = urlsplit(address)
     try:
@@ -110,11 +110,11 @@ def remote_file(address: str, key_file: str | Path | None = None) -> RemoteFile:
             f"invalid address '{address}' of a remote FMU; expected tcp://host:5555/robot.fmu"
         )
     given = key_file or os.environ.get(KEY_FILE)
-    return RemoteFile(host, port, file, b"" if given is None else key_in(Path(given)))
+    return RemoteFile(host, port, file, b"" if given is None else read_key(Path(given)))
 
 
-def key_in(path: Path) -> bytes:
-    """Return the key in a file that only its owner may read.
+def read_key(path: Path) -> bytes:
+    """Read the key from a file that only its owner may read.
 
     Raises:
         ValueError: The file is missing, other users can read the file, or the key is too short.

@@ -110,14 +110,16 @@ class System(AttributeHints):
     ) -> None:
         """Add a block, or an FMU by the path of its file, under a name.
 
-        The integration options apply to blocks (`method_of`, `longest_step`) and to FMUs for model
-        exchange, because rigidblocks integrates their equations. An FMU for co-simulation has its
-        own integrator and accepts only the option `rtol`.
+        The options of the integration method are `method`, `h`, `rtol`, `atol` and
+        `max_inner_steps`. They apply to blocks and to FMUs for model exchange, because rigidblocks
+        integrates their equations. An FMU for co-simulation has its own integrator and accepts only
+        the option `rtol`.
 
         An isolated FMU runs in its own process. If the FMU crashes, exits or exceeds the time
-        limit, the run ends with an error message and the calling process continues. Instances of an
-        FMU that are not isolated share its library if tests of the FMU find no global variables.
-        `isolated="library"` omits these tests and loads a copy of the library.
+        limit, the run ends with an error message and the calling process continues. If
+        several instances of an FMU are not isolated, rigidblocks tests whether the FMU has global
+        variables. If the tests find none, the instances share its library. `isolated="library"`
+        skips the tests and loads a copy of the library.
 
         Args:
             name: Name of the part, without dots.
@@ -213,7 +215,7 @@ class System(AttributeHints):
         )
         if isinstance(used, Fmu) and used.kind != MODEL_EXCHANGE:
             unused = {"method": method, "h": h, "atol": atol, "max_inner_steps": max_inner_steps}
-            _check_own_steps(name, used, rtol, unused)
+            _check_own_integrator_options(name, used, rtol, unused)
             self.parts[name] = replace(part, rtol=None if rtol is None else float(rtol))
             return
         is_given = (method, rtol, atol, max_inner_steps) != (None,) * 4
@@ -288,9 +290,9 @@ class System(AttributeHints):
         Args:
             source: Output, or elements of an output.
             target: Input, or elements of an input.
-            conversion: Conversion of each element: a lookup table replaces single values, and then
-                the input is factor * value + offset. The units are not checked. At least one of the
-                parts must be an FMU; between blocks, use a `Gain`.
+            conversion: Conversion of each element to factor * value + offset. If `value` is in the
+                lookup table of the conversion, its table entry replaces it first. The units are
+                not checked. At least one of the parts must be an FMU; between blocks, use a `Gain`.
 
         Raises:
             KeyError: A part or port is unknown; the message lists the known names.
@@ -369,7 +371,10 @@ class System(AttributeHints):
             raise
 
     def _connections_to(self, target: tuple[str, str]) -> list[Connection]:
-        """Return the connections to the port `target`, from an index that each call extends."""
+        """Return the connections to the port `target`.
+
+        The connections are indexed by target. Each call adds new connections to this index.
+        """
         indexed, n, index = self._indexed
         if indexed is not self.connections or n > len(indexed):
             n, index = 0, {}
@@ -379,7 +384,10 @@ class System(AttributeHints):
         return index.get(target, [])
 
     def _check_free(self, new: Connection, written: Selection) -> None:
-        """Raise ValueError if a target element (`written`) of `new` already has a connection."""
+        """Raise ValueError if a target element of the connection `new` is already connected.
+
+        `written` contains the target elements of `new`.
+        """
         for old in self._connections_to(new.target):
             if not (both := set(old.to) & set(new.to)):
                 continue
@@ -405,9 +413,10 @@ class System(AttributeHints):
             system.expose("sum.y", as_="torque")
 
         A hidden output stays internal. A hidden input or parameter keeps its start value. A port
-        that is exposed by name is visible even if a pattern in `hide` matches the port. If a call
-        has patterns, only the ports that match them are hidden; `hide=()` hides no port. An exposed
-        input without a start value starts at 0. Runs in Python ignore the names and patterns.
+        that is exposed by name is visible even if a pattern in `hide` matches the port. If no call
+        specifies `hide`, all other ports are hidden. Otherwise, only ports that match a pattern are
+        hidden; `hide=()` hides no port. An exposed input without a start value starts at 0. Runs in
+        Python ignore the names and patterns.
 
         Args:
             port: Output, unconnected input, state or parameter `part.port`.
@@ -517,8 +526,10 @@ def _check_types(name: str, **numbers: Any) -> None:
             raise TypeError(f"{what} of '{name}' must be a number, not {value!r}")
 
 
-def _check_own_steps(name: str, fmu: Fmu, rtol: float | None, options: Mapping[str, Any]) -> None:
-    """Raise ValueError for options that an FMU with its own integrator does not support."""
+def _check_own_integrator_options(
+    name: str, fmu: Fmu, rtol: float | None, options: Mapping[str, Any]
+) -> None:
+    """Raise ValueError for options that an FMU does not support because it has an integrator."""
     unused = [f"{option}={value!r}" for option, value in options.items() if value is not None]
     if unused:
         mend = " or add it with kind='model exchange'" if fmu.description.modelExchange else ""
@@ -606,7 +617,8 @@ def _open_ports(component: Any) -> frozenset[str]:
 class DiagramContent:
     """Content of a diagram: the text lines of each part, and the connections between the parts.
 
-    A connection is a tuple (from, to, text, at_once); `diagram_content` explains `at_once`.
+    A connection is a tuple (from, to, text, has_feedthrough). `has_feedthrough` is true if an
+    output of the target part depends directly on the connected input.
     """
 
     parts: dict[str, tuple[str, ...]]
@@ -614,11 +626,7 @@ class DiagramContent:
 
 
 def diagram_content(wiring: Wiring) -> DiagramContent:
-    """Return the content of a diagram, with the parts in stepping order.
-
-    A connection has `at_once` = True if an output of the target part depends directly on the
-    connected input (feedthrough).
-    """
+    """Return the content of a diagram, with the parts in stepping order."""
     order = wiring.stepping_order
     parts = {name: tuple(_lines(wiring, k, wiring.parts[name])) for k, name in enumerate(order, 1)}
     return DiagramContent(parts, tuple(_connection(wiring, one) for one in wiring.connections))
@@ -629,8 +637,8 @@ def mermaid(content: DiagramContent) -> Diagram:
     ids, lines = _ids(content), ["flowchart LR"]
     for name, texts in content.parts.items():
         lines.append(f'    {ids[name]}["{"<br>".join(map(mermaid_text, texts))}"]')
-    for a, b, text, at_once in content.connections:
-        arrow = "-->" if at_once else "-.->"
+    for a, b, text, has_feedthrough in content.connections:
+        arrow = "-->" if has_feedthrough else "-.->"
         lines.append(f'    {ids[a]} {arrow}|"{mermaid_text(text)}"| {ids[b]}')
     return Diagram("\n".join(lines))
 
@@ -647,8 +655,8 @@ def graphviz(content: DiagramContent) -> Any:
     graph, ids = package.Digraph(graph_attr={"rankdir": "LR"}), _ids(content)
     for name, texts in content.parts.items():
         graph.node(ids[name], package.escape("\n".join(texts)), shape="box")
-    for a, b, text, at_once in content.connections:
-        style = "solid" if at_once else "dashed"
+    for a, b, text, has_feedthrough in content.connections:
+        style = "solid" if has_feedthrough else "dashed"
         graph.edge(ids[a], ids[b], package.escape(text), style=style)
     return graph
 
@@ -689,8 +697,8 @@ def _lines(wiring: Wiring, k: int, part: Part) -> Iterator[str]:
 def _connection(wiring: Wiring, connection: Connection) -> tuple[str, str, str, bool]:
     (a, _), (b, u) = connection.source, connection.target
     y, to = (name.partition(".")[2] for name in connection.names)
-    at_once = any(source == u for source, _ in wiring.feedthrough[b])
-    return a, b, y if y == to else f"{y} to {to}", at_once
+    has_feedthrough = any(source == u for source, _ in wiring.feedthrough[b])
+    return a, b, y if y == to else f"{y} to {to}", has_feedthrough
 
 
 def summary(parts: Iterable[Part]) -> str:

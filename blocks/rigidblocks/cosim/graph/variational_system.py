@@ -24,10 +24,11 @@ from rigidblocks.tracing.trace import Graph, directional
 SUFFIX = ".sensitivity"  # suffix of the name of a port with derivatives
 
 
-class Number(NamedTuple):
-    """Start value of one port element, as a variable of differentiation.
+class StartElement(NamedTuple):
+    """Port element whose start value is a variable of differentiation.
 
-    The port is an input, state or parameter. `place` is the index of the element, in C order.
+    `port` is an input, state or parameter of `part`, and `place` is the index of the element in C
+    order.
     """
 
     part: str
@@ -44,12 +45,14 @@ class Sensitivities(Block):
 
         dx_s/dt = f_x x_s + f_u u_s + f_p p_s,    y_s = g_x x_s + g_u u_s + g_p p_s
 
-    The equations of the block are dx/dt = f(t, x, u, p) and y = g(t, x, u, p). f_x is the Jacobian
-    of f with respect to x. The discrete-time equations of sampled states have the same form. If a
+    The equations of the block are dx/dt = f(t, x, u, p) and y = g(t, x, u, p), with the states x,
+    inputs u, parameters p and outputs y. A subscript x, u or p of f and g denotes the Jacobian with
+    respect to x, u or p. The discrete-time equations of sampled states have the same form. If a
     Runge-Kutta method integrates the block and the variational equations with the same steps, the
     result is the exact derivative of the numerical solution.
 
-    For each port except the parameters, this block has a second port `port.sensitivity` (size, n).
+    For each input, state and output, this block has a second port `port.sensitivity` (size, n).
+    `size` is the number of elements of the port.
 
     Attributes:
         block: Block to differentiate.
@@ -160,9 +163,10 @@ class Sensitivities(Block):
         return both
 
     def _point(self, t: Any, given: Values) -> tuple[Array, Array]:
-        """Return the memory vector m (size,) for the values `given`, and dm/dz (size, n).
+        """Return the vector m of the time t and all port values, and its derivative dm/dz.
 
-        `given` maps port names to values. The key of a derivative is the port name with SUFFIX.
+        m (size,) is the memory vector of the block, and dm/dz has the shape (size, n). `given` maps
+        port names to values, and port names with the suffix `SUFFIX` to derivatives.
         """
         kind = object if any(np.asarray(v).dtype == object for v in (t, *given.values())) else float
         m = np.zeros(self._memory.size, dtype=kind)
@@ -175,7 +179,9 @@ class Sensitivities(Block):
         return m, V
 
 
-def add_sensitivities(wiring: Wiring, numbers: Iterable[Number], outputs: Iterable[str]) -> System:
+def add_sensitivities(
+    wiring: Wiring, numbers: Iterable[StartElement], outputs: Iterable[str]
+) -> System:
     """Return a system that also computes derivatives of its outputs with respect to start values.
 
     Each output that depends on these start values has a second output `part.port.sensitivity`.
@@ -224,7 +230,7 @@ def _refuse(name: str, block: Any) -> None:
         raise ValueError(f"'{name}' cannot be differentiated: it is not a block that can be traced")
 
 
-def _seeds(block: Block, name: str, numbers: tuple[Number, ...]) -> dict[str, Array]:
+def _seeds(block: Block, name: str, numbers: tuple[StartElement, ...]) -> dict[str, Array]:
     """Return the initial derivatives of the block `name` with respect to z, by port name.
 
     z are the start values `numbers`. The derivative of a start value with respect to itself is 1;

@@ -109,18 +109,19 @@ class Evaluation(NamedTuple):
 
 
 class StartGroup(NamedTuple):
-    """Strongly connected component of the connection graph, for the initialization.
+    """Parts that are initialized together: a strongly connected component of the connection graph.
 
     Attributes:
-        parts: Parts of one loop of connections, or a single part.
+        parts: Parts of one cycle of connections, or a single part.
         evaluations: Evaluations of these parts, in order.
-        is_circle: True if a part of the component reads an output of the component.
-        is_loop: True if outputs of the component form an algebraic loop at initialization.
+        is_cycle: True if connections between these parts form a cycle, or if a single part is
+            connected to itself.
+        is_loop: True if outputs of these parts form an algebraic loop at initialization.
     """
 
     parts: tuple[str, ...]
     evaluations: tuple[Evaluation, ...]
-    is_circle: bool
+    is_cycle: bool
     is_loop: bool
 
 
@@ -130,8 +131,9 @@ class Wiring:
 
     Derived properties are computed on first use and cached.
 
-    Each input element is the target of at most one of the `connections`. The port names of
-    `merged` parts contain the names of the original parts.
+    Each input element is the target of at most one of the `connections`. `merged` contains the
+    names of parts that combine several original parts. A port of a merged part has the name
+    `part.port` of the port in the original part.
     """
 
     parts: Mapping[str, Part]
@@ -155,7 +157,7 @@ class Wiring:
         )
 
     def whole_name(self, part: str, port: str) -> str:
-        """Return the name `part.port` of a port."""
+        """Return the name `part.port` of a port; ports of merged parts already have this form."""
         return port if part in self.merged else f"{part}.{port}"
 
     def locate_port(self, name: str) -> tuple[str, str]:
@@ -406,9 +408,10 @@ class Wiring:
     def element_reads(self) -> Reads:
         """Return the graph of direct feedthrough between port elements.
 
-        A node is (part, "input" or "output", port, index), or a group of inputs (part, "group",
-        name, number). An input reads its source. An output reads inputs or groups of inputs.
-        Undeclared dependencies that form a cycle are omitted.
+        A node is a port element or a group of inputs. The key of a port element is (part, "input"
+        or "output", port, index). The key of a group is (part, "group", type, index), where the
+        type is "known" for declared dependencies. An input reads its source. An output reads inputs
+        or groups of inputs. Undeclared dependencies that form a cycle are omitted.
         """
         return self._graph(self._element_dependencies, self._ignored_dependencies)
 
@@ -461,8 +464,9 @@ class Wiring:
     ) -> dict[str, DependencyGroup]:
         """Return, for each part, the undeclared dependencies that form cycles.
 
-        An undeclared output may depend on every input of the part. All undeclared outputs of a part
-        that are in cycles are therefore in one strongly connected component.
+        If the dependencies of an output are undeclared, the output may depend on every input of its
+        part. All such outputs of a part that are in cycles are therefore in one strongly connected
+        component.
         """
         found: dict[str, DependencyGroup] = {}
         for circle in strong_components(self._graph(dependencies, {})):
@@ -518,8 +522,8 @@ class Wiring:
         Each component follows the components that it reads. The evaluations of the components
         determine all outputs at initialization. The dependencies of the outputs on the inputs
         determine the order of the evaluations. An FMU declares these dependencies for its
-        initial unknowns and outputs; the traced expressions of a block contain them. Undeclared
-        dependencies affect the order only outside loops.
+        initial unknowns and outputs. For a block, they follow from the traced expressions.
+        Undeclared dependencies affect the order only outside loops.
         """
         reads, components = self._start_components()
         loops = {node[0] for c in components if contains_cycle(c, reads) for node in c}
@@ -615,14 +619,14 @@ class Wiring:
         FMUs count as direct feedthrough only if they form no cycle. If parts form a cycle of direct
         feedthrough without an algebraic loop of ports, all other parts that they read step first.
 
-        If several parts can step next, these criteria decide, in order. They count only parts that
-        have not stepped yet.
+        If several parts can step next, the following keys are compared in order. The part with the
+        smallest key steps first. The keys count only source parts that have not stepped yet.
 
-        - The part reads no other part by direct feedthrough.
-        - It reads the fewest parts by direct feedthrough to its connected outputs.
-        - It reads the fewest parts, if it is sampled and has no continuous states.
-        - It reads the fewest parts through undeclared dependencies that form a cycle.
-        - Its name is first in alphabetical order.
+        - 0 if the part reads no source by direct feedthrough, otherwise 1.
+        - Number of sources that the part reads by direct feedthrough to its connected outputs.
+        - Number of sources of a sampled part without continuous states; 0 for all other parts.
+        - Number of sources that the part reads through undeclared dependencies that form a cycle.
+        - Name of the part, in alphabetical order.
 
         Raises:
             ValueError: Known dependencies form an algebraic loop.
@@ -677,7 +681,10 @@ class Wiring:
         return found
 
     def _undeclared_sources(self) -> dict[str, set[str]]:
-        """Return the parts that each part reads through ignored undeclared dependencies."""
+        """Map each part to its sources in the undeclared dependencies that the order ignores.
+
+        These dependencies form cycles (`_ignored_dependencies`).
+        """
         read = {
             (name, u) for name, group in self._ignored_dependencies.items() for u, _ in group.inputs
         }
@@ -702,7 +709,11 @@ class Wiring:
 
 
 def _add_group(reads: Reads, name: str, group: DependencyGroup, number: tuple[str, int]) -> None:
-    """Add a dependency group to the graph, with an extra node if it reduces the edge count."""
+    """Add the dependencies of a group of outputs of part `name` on a group of inputs.
+
+    If an extra node for the group of inputs reduces the number of edges, the node is added. Its key
+    ends with `number`, which contains the type and the index of the group.
+    """
     inputs = {(name, "input", u, i) for u, i in group.inputs}
     outputs = [(name, "output", y, j) for y, j in group.outputs]
     if len(inputs) * len(outputs) > len(inputs) + len(outputs):
@@ -773,9 +784,10 @@ def _parts_in_order(reads: Reads) -> list[str]:
 
 
 def _is_in_closed_cycle(name: str, waits: Mapping[str, set[str]], left: set[str]) -> bool:
-    """Return True if all remaining parts that a part depends on also depend on this part.
+    """Return True if a part depends only on remaining parts that also depend on it.
 
-    `waits` contains the dependencies of each part, and `left` the remaining parts.
+    The result is also True if the part depends on no remaining part. `waits` maps each part to the
+    parts on which it depends directly. `left` contains the remaining parts.
     """
     return all(name in reachable(one, waits, left) for one in reachable(name, waits, left))
 

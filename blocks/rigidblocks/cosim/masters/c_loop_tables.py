@@ -210,13 +210,16 @@ class _Loop(Structure):
 
 
 class Texts(NamedTuple):
-    """Strings or binary values of n FMU variables; ports store a hash of each value.
+    """Strings or binary values of FMU variables, with n values in total.
+
+    A port stores a hash of each value. If a value changes, Python converts the value to its hash or
+    the hash to the value.
 
     Attributes:
-        numbers: Hash (n,) of each value at its last conversion in Python.
-        known: Address (n,) of the data at this conversion.
-        known_sizes: Size (n,) of the data at this conversion [bytes].
-        sizes: Size (n,) of each binary value in the buffer of the group [bytes].
+        numbers: Hash of each value at its last conversion (n,).
+        known: Address of the bytes of each value at its last conversion (n,).
+        known_sizes: Size of each value at its last conversion (n,) [bytes].
+        sizes: Size of each binary value in `Variables.buffer` (n,) [bytes].
     """
 
     numbers: Array
@@ -228,11 +231,13 @@ class Texts(NamedTuple):
 class Variables(NamedTuple):
     """FMU variables of one type, which a single C call sets or gets.
 
+    The n variables have m elements in total. m exceeds n if a variable is an array.
+
     Attributes:
         function: Address of the FMI function.
         references: Value references (n,) as unsigned 32-bit integers.
         flat: Contiguous array of doubles with the port values.
-        places: Indices (m,) of the variables in `flat`.
+        places: Indices (m,) of the elements in `flat`.
         type: Code of the variable type in `c/master/loop_tables.h`.
         buffer: Values (m,) in the variable type; None for doubles that are adjacent in `flat`.
         texts: Strings or binary values; None for numeric variables.
@@ -283,10 +288,11 @@ class ClockTable(NamedTuple):
         kinds: Codes (n,) of the clock types in `c/master/loop_tables.h`.
         triggers: Triggered input clocks.
         outputs: Output clocks.
-        ticks: Time of the first tick [s], interval [s] and number of ticks (n, 3). The loop changes
-            this array.
-        next_tick: Time of the next tick [s], and a flag (2,), which is 1 until the triggered clocks
-            of the step have ticked. The loop changes this array.
+        ticks: One row per clock (n, 3): time of the first tick [s], interval [s] and number of
+            ticks. The loop changes this array.
+        next_tick: Two elements (2,): the time of the next tick of any clock [s], and a flag. The
+            flag is 1 until the triggered clocks have ticked in the step. The loop changes this
+            array.
     """
 
     set_clocks: int
@@ -311,8 +317,10 @@ class Tableau(NamedTuple):
         dense: Coefficients (s, d) of the dense output of degree d.
         error: Weights (s,) of the error estimate, or None for fixed steps.
         gamma: Coefficient gamma of a linearly implicit method, or 0 for an explicit method.
-        coupling: Coefficients (s, s) of the earlier stages in a linearly implicit method.
-        time: Coefficients (s,) of the time derivative of a linearly implicit method.
+        coupling: Coefficients (s, s) of the earlier stages k_j in the equation of stage k_i of a
+            linearly implicit method.
+        time: Coefficients (s,) of the partial derivative df/dt in a linearly implicit method, where
+            f(t, x) is the state derivative.
     """
 
     order: int
@@ -373,19 +381,21 @@ class Exchange(NamedTuple):
     """State equations of an FMU for model exchange, and the memory of its integrator.
 
     Attributes:
-        functions: Addresses of eight FMI functions: set the time, set the states, get derivatives,
-            event indicators, states and nominal values, complete an integrator step, and get
-            directional derivatives. The last two addresses are 0 if the functions are not used.
+        functions: Addresses of eight FMI functions. They set the time, set the states, get the
+            derivatives, get the event indicators, get the states, get the nominal values, complete
+            an integrator step and get directional derivatives. Each of the last two addresses is 0
+            if the function is not used.
         explicit: Coefficients of the explicit method, or None.
         implicit: Coefficients of the linearly implicit method, or None.
         collocation: Coefficients of the collocation method, or None.
         tolerances: rtol, atol (NaN for rtol times the nominal value) and longest inner step [s].
-        switching: Constants of the stiffness detection.
+        switching: Constants of the switch between the explicit and the implicit method, which
+            stiffness detection triggers (`block/adaptive_methods.py`).
         sparsity: Sparsity of the Jacobian of the state derivatives.
         references: Value references (2, r): derivatives in the first row, states in the second row.
         inputs: Values (m,) of all inputs.
-        polynomials: Coefficients (k, m) of the input polynomials, which the loop uses if the
-            control value `FOLLOWS` is 1.
+        polynomials: Coefficients (k, m) of the input polynomials in powers of time. The loop uses
+            them if the element `FOLLOWS` of the vector `control` in `memory` is 1.
         memory: Vector for each name in `EXCHANGE_MEMORY`; the loop changes these vectors.
     """
 
@@ -413,9 +423,9 @@ class Entry:
         set: FMU variables to set before a step.
         get: FMU variables to get after a step.
         events: Data for event mode, or None if the FMU does not support event mode.
-        clock: Time (1,) in log messages [s].
+        clock: Current simulated time (1,) for the log messages of the FMU [s].
         may_roll_back: 32-bit integer (1,), which is 1 if the master may repeat the current step.
-        exchange: State equations of a model exchange FMU, which replace the step function.
+        exchange: State equations of an FMU for model exchange, which has no step function.
         clocks: Clocks, or None for an FMU without clocks.
     """
 
@@ -559,23 +569,29 @@ class Loop:
         points: tuple[float, float],
         steps: tuple[int, int],
         every: int,
-        room: tuple[Array, Array],
-        patience: float,
+        buffers: tuple[Array, Array],
+        time_limit: float,
     ) -> tuple[int, int, int]:
         """Step from the communication point `steps[0]` to the communication point `steps[1]`.
 
-        Point k is at the time t_start + k dt, with `points` (t_start, dt) [s]. Every `every` steps,
-        the loop writes the time and the recorded outputs to the two buffers in `room`. It returns
-        early if the buffers are full, after `patience` [s] of wall-clock time, or after a failure.
+        The loop returns early if the buffers are full, if the time limit has elapsed, or after a
+        failure.
+
+        Args:
+            points: Pair (t_start, dt) [s]. Communication point k is at the time t_start + k dt.
+            steps: Indices of the first and the last communication point.
+            every: Number of steps from one recorded sample to the next.
+            buffers: Arrays for the times and the outputs of the samples.
+            time_limit: Limit of the wall-clock time [s].
 
         Returns:
             DONE, FAILED or NOT_FINITE; the index of the last communication point; and the number
             of recorded samples.
         """
-        loop, (time, rows) = self._loop, room
+        loop, (time, rows) = self._loop, buffers
         loop.t_start, loop.dt = points
         loop.k, loop.end = steps
-        loop.every, loop.patience = every, patience
+        loop.every, loop.patience = every, time_limit
         loop.time, loop.rows = time.ctypes.data, rows.ctypes.data
         loop.room, loop.filled = len(time), 0
         ending: int = self._run()

@@ -29,9 +29,9 @@ class Link:
 
         u[to] = factor*y[sources] + offset
 
-    u are the inputs of the part, and y the outputs of all parts. `to` and `sources` are arrays
-    of indices. `tables` maps positions in `to` to lookup tables, which replace listed values before
-    the linear conversion.
+    u are the inputs of the part, and y the outputs of all parts. `to` and `sources` (n,) are arrays
+    of indices. `tables` maps positions in `to` to lookup tables. If the source value is in the
+    table, the linear conversion uses the table entry instead.
     """
 
     sources: Array
@@ -43,8 +43,9 @@ class Link:
     def inputs(self, y: Array) -> Array:
         """Convert the polynomials of the outputs y[sources] to the polynomials of the inputs u[to].
 
-        Both arrays (order, n) contain one row of coefficients for each power of time. A table
-        applies to the constant coefficient; the input is then constant.
+        Row k of both arrays contains the coefficients of the k-th power of time (order + 1, n). If
+        an input has a lookup table, the table converts the constant coefficient of the output, and
+        the input is constant.
         """
         u = self.factor * y
         for k, table in self.tables.items():
@@ -58,10 +59,10 @@ class Links:
     """Signal links of a system with n output elements, and properties of these elements.
 
     Attributes:
-        where: Slice of the elements of each output, by output name.
+        where: Slice of each output in the array of all output elements, by output name.
         held: Mask (n,) of the outputs that change only at samples and events, or depend only on
             such outputs.
-        algebraic: Mask (n,) of the outputs with direct feedthrough.
+        algebraic: Mask (n,) of the outputs with direct feedthrough from an input.
         owner: Part of each output element.
         nominal: Nominal value (n,) of each output element.
         groups: Strongly connected components of the parts; each component follows the components
@@ -107,9 +108,10 @@ class Links:
     def inputs_at_end(self) -> Mapping[str, Array]:
         """Indices of the inputs that need the value at the end of a step, by part name.
 
-        A part without polynomial inputs holds these inputs at the final value, and all others at
-        the mean. They are the inputs in algebraic loops, which must be consistent at the end of a
-        step, and all inputs of the parts in `samplers`.
+        The result contains the inputs in algebraic loops, which must be consistent at the end of a
+        step, and all inputs of the parts in `samplers`. If a part does not support polynomial
+        inputs, its inputs are constant during a step. An input in the result has the final value of
+        its polynomial, and any other input has the mean.
         """
         looped = _algebraic_loop_inputs(self._wiring)
         for name in self.samplers:
@@ -327,9 +329,10 @@ class InterfaceEquations:
         )
 
     def _update(self, step: Array, change: Array, slow: bool) -> None:
-        """Apply Broyden's update to the Jacobian; discard the Jacobian if the convergence is slow.
+        """Apply Broyden's update to the Jacobian, or discard the Jacobian if `slow` is true.
 
-        `change` is the change of the residual by the step.
+        The step `step` of the unknowns has changed the residual by `change`. `slow` is true if the
+        iteration converges slowly.
         """
         assert self._slopes is not None
         self._trusts = self._trusts and not slow
@@ -409,7 +412,10 @@ def _size(r: Array) -> float:
 
 
 def _colors(readers: Sequence[set[str]]) -> list[list[int]]:
-    """Group values by greedy colouring; each of the `readers` reads at most one of a group."""
+    """Group values by greedy colouring, so that no part reads two values of the same group.
+
+    `readers` contains the names of the parts that read each value. A group is a list of indices.
+    """
     colors: list[tuple[set[str], list[int]]] = []
     for k, some in enumerate(readers):
         for taken, color in colors:
@@ -445,11 +451,13 @@ class InterfaceJacobian:
             inside = [place[k] for k in link.sources[read].tolist()]
             self._links.append((name, rows, outputs, inside, link.to[read], link.factor[read]))
 
-    def __call__(self, share: Callable[[str, Array], Array]) -> Array:
+    def __call__(self, input_weights: Callable[[str, Array], Array]) -> Array:
         """Return the Jacobian at the current state of the parts.
 
-        For each input, `share(part, inputs)` returns the derivative of the input value with respect
-        to the new value of its source. Unit conversions are not included.
+        An input may be constant during a step, with the mean of a polynomial through the old and
+        the new values of its source. The function `input_weights(part, inputs)` returns du/dy for
+        each input: u is the input value, and y is the new value of its source. Unit conversions
+        are not included.
         """
         slopes = np.zeros((self._size, self._size))
         for name, rows, outputs, inside, inputs, factor in self._links:
@@ -457,7 +465,7 @@ class InterfaceJacobian:
                 continue
             derivatives, weight = (
                 self._parts[name].output_jacobian(inputs),
-                factor * share(name, inputs),
+                factor * input_weights(name, inputs),
             )
             for k, column in enumerate(inside):
                 slopes[rows, column] += (
@@ -471,16 +479,17 @@ class Bond:
     """Power bond: one part outputs a force and reads the velocity that the other part outputs.
 
     Attributes:
+        name: Names of the force output and of the velocity output, joined by "and".
         parts: Names of the force part and of the velocity part.
-        given: Indices of the force and of the velocity in the array of all outputs.
-        read: Indices of the connected inputs: the force input of the velocity part, and the
+        outputs: Indices of the force and of the velocity in the array of all outputs.
+        inputs: Indices of the connected inputs: the force input of the velocity part, and the
             velocity input of the force part.
     """
 
     name: str
     parts: tuple[str, str]
-    given: tuple[Array, Array]
-    read: tuple[Array, Array]
+    outputs: tuple[Array, Array]
+    inputs: tuple[Array, Array]
 
 
 def bonds_of(

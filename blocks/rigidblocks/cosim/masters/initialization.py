@@ -174,11 +174,11 @@ class Initialization:
 
     def _evaluate_group(self, group: StartGroup) -> None:
         """Evaluate a group; solve its loop by fixed-point iteration, or else by Newton's method."""
-        if not group.is_circle:
+        if not group.is_cycle:
             self._refresh(group.parts[0])
             return
         row = self._row(group)
-        limit = (_LOOP_GROWTH if group.is_loop else _GROWTH) * max(1.0, _size(row))
+        limit = (_LOOP_GROWTH if group.is_loop else _GROWTH) * max(1.0, _maximum_norm(row))
         changes = []
         for _ in range(PASSES):
             current = True
@@ -193,8 +193,8 @@ class Initialization:
             if current:
                 return
             before, row = row, self._row(group)
-            changes.append(_size(row - before))
-            if not _size(row) <= limit:
+            changes.append(_maximum_norm(row - before))
+            if not _maximum_norm(row) <= limit:
                 break
         self._solve(group, is_near=changes[-1] < 0.5 * changes[0])
 
@@ -287,7 +287,7 @@ class Initialization:
 
 
 def _copy(wire: _StartWire, elements: Array) -> None:
-    """Copy the elements `elements` from an output to an input, and convert the units."""
+    """Copy elements of an output to the same elements of an input, and convert the units."""
     wire.target[elements] = wire.source[elements]
     if wire.conversion is not None:
         wire.target[elements] = wire.conversion.apply(wire.source)[elements]
@@ -305,6 +305,6 @@ def _are_equal(a: Array, b: Array) -> bool:
     return np.array_equal(a, b, equal_nan=True)
 
 
-def _size(values: Array) -> float:
-    """Return the maximum norm of `values`, or NaN if an element is NaN."""
+def _maximum_norm(values: Array) -> float:
+    """Return the largest absolute value in `values`, or NaN if an element is NaN."""
     return float(np.abs(values).max(initial=0.0))

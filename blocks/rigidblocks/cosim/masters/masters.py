@@ -1,7 +1,7 @@
 """Master algorithms, which execute the communication steps of a run in Python or in C.
 
-The coupling options select the scheme of a communication step in Python: held or polynomial inputs,
-events, step size control, power bonds.
+The coupling options select the scheme of a communication step in Python. A scheme uses held inputs
+or polynomial inputs. It may also locate events, control the step size and measure power bonds.
 """
 
 import abc
@@ -118,7 +118,8 @@ def run_python_loop(
 ) -> Iterator[int]:
     """Step from each communication point to the next, and record the outputs.
 
-    `points` is (t_start, dt) [s]. The function yields 1 after each step, as `Master.go`.
+    `points` is the pair (t_start, dt) [s]: communication point k is at the time t_start + k dt. The
+    function yields 1 after each step, for `Master.go`.
     """
     t_start, dt = points
     for k in range(recording.k, recording.grid.n):
@@ -179,7 +180,10 @@ class CompiledLoop(Master):
             self._fail(ending, t, dt)
 
     def _fail(self, ending: int, t: float, dt: float) -> None:
-        """Raise the exception for the result `ending` of the C loop, in the step to t + dt."""
+        """Raise the exception for a failed step of the C loop from t to t + dt [s].
+
+        `ending` is the result of the loop, FAILED or NOT_FINITE.
+        """
         self._loop.raise_collected_error()
         if ending == FAILED:
             self.network.check_status(self._loop.part, STEP, self._loop.status, t, dt)
@@ -189,8 +193,8 @@ class CompiledLoop(Master):
 def master_of(plan: Plan) -> Master:
     """Return the fastest available master for a plan.
 
-    The function selects the Python master for events, coupling options and blocks in NumPy, and if
-    no C compiler is available.
+    The master in Python is selected if the plan has events or coupling options, if blocks run in
+    NumPy, or if no C compiler is available.
     """
     if plan.form == "fused":
         return CompiledLoop(plan, OneMemory(plan))
@@ -213,7 +217,7 @@ class Scheme(abc.ABC):
         return None
 
     def restore_state(self, state: Any) -> None:
-        """Restore the state `state` of the scheme, which `copy` has returned."""
+        """Restore a state of the scheme that `copy` has returned."""
         del state
 
     def report(self) -> Mapping[str, object]:
@@ -348,13 +352,14 @@ class Extrapolation:
     Attributes:
         c: Coefficients (MAX_INPUT_ORDER + 1, n) in powers of the time since the latest point.
         end: Values (n,) of the polynomials at the end of the next step.
-        zero: Coefficients (MAX_INPUT_ORDER + 1,) of the polynomial that is 0 at the past points and
-            1 at the end of the next step.
+        correction: Coefficients (MAX_INPUT_ORDER + 1,) of the polynomial that is 0 at the past
+            points and 1 at the end of the next step.
+        dt: Length of the next step [s].
     """
 
     c: Array
     end: Array
-    zero: Array
+    correction: Array
     dt: float
 
     def coefficients(self, new: Array, columns: Array, known: Array) -> Array:
@@ -366,7 +371,7 @@ class Extrapolation:
         """
         c: Array = self.c[:, columns]
         missing = np.where(known, new[columns] - self.end[columns], 0.0)
-        return c + np.multiply.outer(self.zero, missing)
+        return c + np.multiply.outer(self.correction, missing)
 
 
 def extrapolate(past: OutputHistory, dt: float) -> Extrapolation:
@@ -378,10 +383,10 @@ def extrapolate(past: OutputHistory, dt: float) -> Extrapolation:
         powers = np.arange(1, len(s))
         changes = np.subtract(past.rows[1:], past.rows[0])
         c[1 : len(s)] = np.linalg.solve(s[1:, None] ** powers, changes) / dt ** powers[:, None]
-    zero = np.zeros(MAX_INPUT_ORDER + 1)  # this polynomial is 0 at past points and 1 at the end
-    zero[: len(s) + 1] = np.poly(s)[::-1] / np.prod(1.0 - s)
+    correction = np.zeros(MAX_INPUT_ORDER + 1)  # 0 at the past points and 1 at the end of the step
+    correction[: len(s) + 1] = np.poly(s)[::-1] / np.prod(1.0 - s)
     powers = np.arange(MAX_INPUT_ORDER + 1)
-    return Extrapolation(c, dt**powers @ c, zero / dt**powers, dt)
+    return Extrapolation(c, dt**powers @ c, correction / dt**powers, dt)
 
 
 _STEP = -2  # key of the state that `PolynomialStep` saves at the beginning of a step
@@ -495,15 +500,15 @@ class PolynomialStep(Scheme):
 
         Entries that the parts do not provide are NaN.
         """
-        mean = float(mean_inputs(self._ahead.zero[:, None], self._ahead.dt)[0])
+        mean = float(mean_inputs(self._ahead.correction[:, None], self._ahead.dt)[0])
 
-        def share(name: str, inputs: Array) -> Array:
+        def input_weights(name: str, inputs: Array) -> Array:
             at_end = self._parts.by_name[name].supports_polynomial_inputs or np.isin(
                 inputs, self._links.inputs_at_end[name]
             )
             return np.where(at_end, 1.0, mean)
 
-        return self._slopes[group](share)
+        return self._slopes[group](input_weights)
 
     def _repeat_step(self, group: tuple[str, ...], t: float, dt: float, simultaneous: bool) -> None:
         """Roll back a group to the saved state, and step it again (Jacobi if `simultaneous`)."""
@@ -589,9 +594,9 @@ class StepSizeControl(Scheme):
 
     All sample times are multiples of the longest step. If the inequality does not hold, the step is
     repeated with half the step size. Step sizes are multiples of the shortest step, and each step
-    starts at a multiple of its size. The halving stops when it no longer reduces the error. One
-    cause is an error that an earlier step has left in the outputs. If the error at the minimum step
-    size exceeds the tolerance, the log reports this once and suggests other options.
+    starts at a multiple of its size. If halving no longer reduces the error, the step is accepted.
+    For example, the outputs may contain an error of an earlier step. If the error at the minimum
+    step size exceeds the tolerance, the log reports this once and suggests other options.
     """
 
     def __init__(self, plan: Plan, network: Instances, scheme: Scheme):
@@ -643,13 +648,16 @@ class StepSizeControl(Scheme):
         """Step from t [s] over a time span [s] without sample instants, except at its end."""
         done, whole = 0, 1 << self._most
         while done < whole:
-            error, ticks = self._step_of(t, span, done)
+            error, ticks = self._take_step(t, span, done)
             self._count(error, t + span * done / whole, span * ticks / whole)
             done += ticks
             self._lengthen_step(error, done)
 
     def _count(self, error: float, t: float, h: float) -> None:
-        """Count a step of size h [s] from t [s]; log the first error above the tolerance."""
+        """Count a step of size h [s] that starts at t [s].
+
+        The first error above the tolerance is logged if the step has the minimum size.
+        """
         is_told = self._above > 0
         self._taken += 1
         self._above += error > 1.0
@@ -662,7 +670,7 @@ class StepSizeControl(Scheme):
                 *(t, h / 2, error, self._tol, self._advice),
             )
 
-    def _step_of(self, t: float, span: float, done: int) -> tuple[float, int]:
+    def _take_step(self, t: float, span: float, done: int) -> tuple[float, int]:
         """Take the next step within the span; halve the step size after each rejection.
 
         `done` is the completed length of the span, in units of the shortest step. Returns the error
@@ -768,10 +776,10 @@ class PowerBonds:
         now = self._parts.row()
         for k, bond in enumerate(self.bonds):
             force_got, speed_got = self._received_values(bond)
-            f, v = (now[one] for one in bond.given)
+            f, v = (now[one] for one in bond.outputs)
             made = self._weight * float(force_got @ v - f @ speed_got)
             if self._sees_new:
-                f_0, v_0 = (outputs_before[one] for one in bond.given)
+                f_0, v_0 = (outputs_before[one] for one in bond.outputs)
                 made += 0.5 * float(force_got @ v_0 - f_0 @ speed_got)
             self.made[k] += dt * made
             self.through[k] += dt * abs(float(f @ v))
@@ -802,7 +810,7 @@ class PowerBonds:
     def _received_values(self, bond: Bond) -> tuple[Array, Array]:
         """Return the force and the velocity that the parts of a bond received in the step."""
         giver, mover = bond.parts
-        to_mover, to_giver = bond.read
+        to_mover, to_giver = bond.inputs
         return self._parts.by_name[mover].inputs[to_mover], self._parts.by_name[giver].inputs[
             to_giver
         ]

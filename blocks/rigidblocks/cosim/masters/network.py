@@ -72,7 +72,7 @@ class Network(abc.ABC):
     def view(self, name: str) -> Array | None:
         """Return a view of the flattened values of a port `part.port`; None if it has no view.
 
-        The view remains valid. If a port has no view, use `read` and `change`.
+        The view remains valid during the run. If a port has no view, use `read` and `change`.
         """
 
     @abc.abstractmethod
@@ -97,14 +97,14 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def saved_arrays(self, number: int) -> dict[str, Array]:
-        """Return the state with the key `number` as arrays by name, for a file.
+        """Return the state with the key `number` as arrays by name, which a file can store.
 
         Raises ValueError for a part whose state cannot be written to a file.
         """
 
     @abc.abstractmethod
     def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
-        """Store arrays of `saved_arrays` as the state with the key `number`."""
+        """Store arrays that `saved_arrays` has returned as the state with the key `number`."""
 
     @abc.abstractmethod
     def table(self) -> Sequence[Row]:
@@ -121,7 +121,11 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def check_status(self, number: int, call: int, status: int, t: float, dt: float) -> None:
-        """Process a nonzero status of a C call for a part (see `Instance.check_status`)."""
+        """Process a nonzero status of a C call in the step of a part from t to t + dt [s].
+
+        `number` is the number of the part, and `call` is the code of the call in
+        `c/master/loop_tables.h`. `Instance.check_status` processes the status.
+        """
 
     @abc.abstractmethod
     def steps(self) -> Iterator[tuple[str, Array]]:
@@ -211,7 +215,7 @@ class Instances(Network):
 
     @cached_property
     def _resets_are_complete(self) -> bool:
-        """True if tests have shown that the reset of each FMU deletes all earlier values."""
+        """True if tests have shown that each FMU behaves like a new instance after a reset."""
         fmus = {part.component for part in self._wiring.parts.values()}
         times = self._plan.t_start, self._plan.dt
         return all(reuse_of(fmu, *times).resets for fmu in fmus if isinstance(fmu, Fmu))
@@ -279,9 +283,10 @@ class Instances(Network):
     ) -> list[tuple[int, tuple[float, float], float, float]]:
         """Return the parts that step from t to t + dt, within the communication step `whole`.
 
-        A part with a longer communication step than the run is included only if both steps end at
-        the same time. Each item contains the number of the part, the start and length of its whole
-        communication step, and the start and length of the step to take [s].
+        The communication step of a part may be longer than that of the run. Such a part is included
+        only if its communication step ends at t + dt. Each item contains the number of the part,
+        the start and length of its whole communication step, and the start and length of the step
+        to take [s].
         """
         ends = abs(t + dt - sum(whole)) <= time_tolerance(sum(whole), 0.0)
         found = []
@@ -294,10 +299,11 @@ class Instances(Network):
         return found
 
     def read_inputs_in_order(self, due: Iterable[int], *, is_simultaneous: bool) -> Iterator[int]:
-        """Read the inputs of the parts `due`, and yield the positions of these parts in `due`.
+        """Read the inputs of the parts `due`; yield the position of each part when it can step.
 
-        All parts read their inputs before the first step (Jacobi), or each part reads its inputs
-        before its own step (Gauss-Seidel).
+        `due` contains the numbers of the parts. The caller steps each part before it requests the
+        next position. If `is_simultaneous` is true, all parts read their inputs before the first
+        step (Jacobi). Otherwise, each part reads its inputs before its own step (Gauss-Seidel).
         """
         names = [self.order[number] for number in due]
         if is_simultaneous:
@@ -383,7 +389,10 @@ class SharedLibraries:
         self._unpacked: dict[Fmu, Unpacked] = {}
 
     def shared_fmu(self, part: Part) -> Unpacked | None:
-        """Return the unpacked FMU that instances of a part share, or None for separate copies."""
+        """Return the unpacked FMU that the instance of a part shares with other instances.
+
+        The result is None if the instance needs its own copy of the FMU.
+        """
         fmu = part.component
         assert isinstance(fmu, Fmu)
         n = self._count[fmu]
@@ -505,7 +514,10 @@ def _add_part_name(name: str, error: BaseException) -> Exception:
 
 
 def error_text(error: BaseException) -> str:
-    """Return the message of an error; for most error types, preceded by the type name."""
+    """Return the error message, which begins with the type name for most error types.
+
+    A RuntimeError or an ArithmeticError other than ZeroDivisionError has no type name in front.
+    """
     if isinstance(error, ArithmeticError | RuntimeError) and type(error) is not ZeroDivisionError:
         return str(error)
     return f"{type(error).__name__}: {error}".removesuffix(": ")

@@ -86,9 +86,10 @@ class Instance(abc.ABC):
     def follow(self, course: Array, t: float, dt: float) -> None:
         """Step from t to t + dt with inputs that are polynomials in the time since t.
 
-        `course` contains the coefficients (`block.evaluators.evaluate_inputs`). After the step the
-        inputs have the final values of the polynomials. If the part does not support polynomial
-        inputs, its inputs are held at the means of the polynomials.
+        Row k of `course` contains the coefficients of the k-th power of time for all nu inputs
+        (MAX_INPUT_ORDER + 1, nu). After the step, the inputs have the final values of the
+        polynomials. If the part does not support polynomial inputs, its inputs are held at the
+        means of the polynomials.
         """
 
     def output_jacobian(self, inputs: Array) -> Array | None:
@@ -159,7 +160,7 @@ class Instance(abc.ABC):
         """Delete the state with the key `number`."""
 
     def saved_arrays(self, number: int) -> dict[str, Array]:
-        """Return the state with the key `number` as arrays by name, for a file.
+        """Return the state with the key `number` as arrays by name, which a file can store.
 
         Raises ValueError for a part whose state cannot be written to a file.
         """
@@ -170,7 +171,7 @@ class Instance(abc.ABC):
         )
 
     def load_arrays(self, number: int, arrays: Mapping[str, Array]) -> None:
-        """Store arrays of `saved_arrays` as the state with the key `number`."""
+        """Store arrays that `saved_arrays` has returned as the state with the key `number`."""
         raise NotImplementedError
 
     @property

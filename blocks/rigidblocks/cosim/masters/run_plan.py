@@ -105,7 +105,11 @@ class Coupling:
         return self.extrapolate + (2 if self.iterate else 1)
 
     def check(self, wiring: Wiring, form: str, events: Any) -> None:
-        """Raise ValueError for options that exclude each other, the `form`, or the system."""
+        """Raise ValueError for coupling options that the run does not support.
+
+        The options may conflict with each other, with the form or events of the run, or with a part
+        of the system.
+        """
         if self.is_plain:
             return
         given = ", ".join(name for name, value in vars(self).items() if value)
@@ -132,7 +136,10 @@ class Coupling:
 
 
 def check_state_restoration(wiring: Wiring, names: Iterable[str], option: str) -> None:
-    """Raise ValueError for a part that does not support rollback to the beginning of a step."""
+    """Raise ValueError if one of the parts `names` cannot restore an earlier state.
+
+    `option` is the option that repeats steps, for the error message.
+    """
     for name in names:
         if not wiring.parts[name].can_restore_state:
             raise ValueError(
@@ -209,7 +216,10 @@ class Plan:
 
     @cached_property
     def slow_parts(self) -> dict[str, int]:
-        """Number of steps of the run in one step of each part with its own, longer step."""
+        """Ratio of the communication step of a part to that of the run, by part name.
+
+        The result contains only the parts whose communication step is longer than that of the run.
+        """
         counts = {
             name: round(part.dt / self.dt)
             for name, part in self.wiring.parts.items()
@@ -311,7 +321,10 @@ class Plan:
 
     @cached_property
     def computed(self) -> dict[str, Any]:
-        """Cache by name, such as warnings, that plans with the same start values share."""
+        """Cache of computed values by name, such as "warnings".
+
+        Plans with the same start values share this cache.
+        """
         return {}
 
     def compile(self) -> None:
@@ -424,8 +437,10 @@ def make_plan(
 def _report_input_hold(wiring: Wiring, order: str) -> None:
     """Log a warning for each Kalman filter whose `input_hold` differs from the stepping order.
 
-    The check covers filters that measure a plant of the same class as their plant model. It
-    compares the inputs that the plant and the filter read from the same part.
+    A filter is checked if it measures exactly one plant of the same class as its plant model. For
+    each input that the plant and the filter read from the same part, the stepping order determines
+    whether the plant holds the new or the previous value. The option `input_hold` of the filter
+    must state the same.
     """
     filters = {
         name: part.component
@@ -504,7 +519,10 @@ def _check_steps(wiring: Wiring, t_start: float, dt: float) -> None:
 
 
 def _check_clocks(wiring: Wiring, dt: float) -> None:
-    """Raise ValueError if the clocks of an FMU tick within a step, but not at equal spans."""
+    """Raise ValueError if an FMU has clocks that do not fit its communication step.
+
+    The communication step must be a multiple or a divisor of the clock interval.
+    """
     for name, part in wiring.parts.items():
         if isinstance(part.component, Fmu):
             try:
@@ -587,26 +605,29 @@ def _check_events(wiring: Wiring, events: Sequence[str], form: str) -> None:
 
 
 def set_default_method(
-    wiring: Wiring, method: Method | str | None, h: float | None, **bounds: Any
+    wiring: Wiring, method: Method | str | None, h: float | None, **adaptive_options: Any
 ) -> Wiring:
     """Set the integration method of all parts that were added without a method.
 
     The default method applies only to blocks. A `method` given by the caller also applies to FMUs
-    for model exchange that support it. `bounds` are rtol, atol and max_inner_steps. rtol also
-    applies to co-simulation FMUs that were added without rtol.
+    for model exchange that support it. `adaptive_options` are the options rtol, atol and
+    max_inner_steps of an adaptive method. rtol also applies to co-simulation FMUs that were added
+    without rtol.
 
     Raises ValueError if all parts are FMUs that do not support a given option.
     """
-    given = {"method": method, "h": h, **bounds}
-    named = {name: value for name, value in given.items() if value is not None}
-    own = method_of(method or DEFAULT_METHOD, **bounds)
+    given = {"method": method, "h": h, **adaptive_options}
+    options = {name: value for name, value in given.items() if value is not None}
+    own = method_of(method or DEFAULT_METHOD, **adaptive_options)
     longest_step(own, h)  # raises ValueError for an invalid step size
-    _check_use(wiring, own, named)
-    exchanges = bool(named) and _supports_model_exchange(own)
+    _check_use(wiring, own, options)
+    exchanges = bool(options) and _supports_model_exchange(own)
 
     def set_options(part: Part) -> Part:
         if _is_co_simulation(part):
-            return replace(part, rtol=float(named["rtol"])) if _takes_rtol(part, named) else part
+            return (
+                replace(part, rtol=float(options["rtol"])) if _takes_rtol(part, options) else part
+            )
         takes = isinstance(part.component, Block) or (exchanges and _is_exchanged(part))
         if part.method is not None or not takes:
             return part
@@ -616,32 +637,32 @@ def set_default_method(
     return Wiring(parts, wiring.connections, wiring.merged)
 
 
-def _check_use(wiring: Wiring, method: Method, named: Mapping[str, Any]) -> None:
-    """Raise ValueError if no part uses an integration option in `named`.
+def _check_use(wiring: Wiring, method: Method, options: Mapping[str, Any]) -> None:
+    """Raise ValueError if no part uses one of the integration options `options`.
 
-    `named` contains the options that the caller has set. Blocks use all options, so only systems of
-    FMUs are checked.
+    `options` contains the options that the caller has set. Blocks use all options, so only systems
+    of FMUs are checked.
     """
     parts = wiring.parts.values()
     if not all(isinstance(part.component, Fmu) for part in parts):
         return
     if any(_is_exchanged(part) and part.method is None for part in parts):
-        if named:
+        if options:
             check_method(method)
         return
-    if any(_takes_rtol(part, named) for part in parts):
-        named = {name: value for name, value in named.items() if name != "rtol"}
-    if named and parts:
-        what = ", ".join(f"{name}={value!r}" for name, value in named.items())
-        raise ValueError(f"no part supports {what}: {_reason(wiring, named)}")
+    if any(_takes_rtol(part, options) for part in parts):
+        options = {name: value for name, value in options.items() if name != "rtol"}
+    if options and parts:
+        what = ", ".join(f"{name}={value!r}" for name, value in options.items())
+        raise ValueError(f"no part supports {what}: {_reason(wiring, options)}")
 
 
 def _is_co_simulation(part: Part) -> bool:
     return isinstance(part.component, Fmu) and part.component.kind == CO_SIMULATION
 
 
-def _takes_rtol(part: Part, named: Mapping[str, Any]) -> bool:
-    return "rtol" in named and _is_co_simulation(part) and part.rtol is None
+def _takes_rtol(part: Part, options: Mapping[str, Any]) -> bool:
+    return "rtol" in options and _is_co_simulation(part) and part.rtol is None
 
 
 def _is_exchanged(part: Part) -> bool:

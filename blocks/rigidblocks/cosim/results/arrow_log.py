@@ -42,9 +42,10 @@ def description_checks(
     time: Array | None = None,
     values: "Array | LoggedValues | None" = None,
 ) -> str:
-    """Return the checksums of a result as a string: one per array, the last for the description.
+    """Return the checksums of a result as text, separated by spaces.
 
-    Spaces separate the checksums.
+    The first checksum is for the array `time`, and one follows for each column of `values`. The
+    last checksum is for the description and the columns. Without arrays, it is the only one.
     """
     texts = {**description, "columns": json.dumps(list(columns.items()))}
     if time is None or values is None:
@@ -54,7 +55,7 @@ def description_checks(
 
 
 def result_metadata(ports: tuple[Port, ...], meta: Mapping[str, str]) -> dict[str, str]:
-    """Return the metadata, the ports and their checksum as a mapping of names to strings."""
+    """Return metadata strings by name: `meta`, the ports as JSON, and a checksum of both."""
     fields = ("name", "shape", "unit", "doc")
     port_fields = [
         {f: getattr(p, f) for f in fields} | ({} if p.type == "Real" else {"type": p.type})
@@ -174,7 +175,10 @@ class LogWriter:
             self._append(self._head)
 
     def _message(self, time: Array, rows: Array, metadata: dict[str, str]) -> bytes:
-        """Return the bytes of the next message in the stream: `rows` at the times `time` [s]."""
+        """Return the bytes of the next message in the stream.
+
+        The message contains the samples `rows` at the times `time` [s], and `metadata`.
+        """
         write_chunk(self._stream, _batch(self._schema, time, rows), metadata)
         message = self._text.getvalue()
         self._text.seek(0)
