@@ -322,7 +322,7 @@ def _check(source: object, path: str | Path, target: str) -> None:
 
 
 def _refuse(options: Mapping[str, object] | None, reason: str) -> None:
-    """Raise ValueError with a reason and the option names if any option is not None."""
+    """Raise ValueError if an option is not None; the message is `reason` and the option names."""
     if given := [name for name, value in (options or {}).items() if value is not None]:
         raise ValueError(f"{reason} {' and '.join(given)}")
 

@@ -403,7 +403,7 @@ class Description:
 
     @cached_property
     def structural(self) -> Counter[str]:
-        """Number of array dimensions that each structural parameter sets, by value reference."""
+        """Number of array dimensions that a structural parameter sets, by its value reference."""
         counts = Counter[str]()
         for v in self.variables:
             counts.update({d.get("valueReference") for d in v.findall("Dimension")} - {None})
@@ -419,9 +419,9 @@ def _has_type(tag: str, causalities: Iterable[str]) -> Test:
 
 
 def _has_arrays(causalities: Iterable[str], sized_by: Callable[[Any, Description], bool]) -> Test:
-    """Return a predicate that is True for an FMU with an array dimension that satisfies `sized_by`.
+    """Return a predicate for FMUs with an array of one of the given causalities.
 
-    The predicate considers only arrays with one of the given causalities.
+    At least one dimension of the array must satisfy the predicate `sized_by`.
     """
     return lambda fmu: any(
         sized_by(dimension, fmu)
@@ -618,7 +618,7 @@ PROFILES = (
 
 
 class Matrix(NamedTuple):
-    """Features of an FMU, and features that it lacks for each feature profile.
+    """Supported features of an FMU, and missing required features of each feature profile.
 
     Attributes:
         support: Support of each feature by the FMU, by key of `FEATURES`.

@@ -162,9 +162,9 @@ class _Writer(ABC):
     token: ClassVar[str]  # name of the attribute with the digest of the FMU
 
     def description(self, content: Iterable[bytes]) -> str:
-        """Return the model description as XML text, with a digest of all files of the FMU.
+        """Return the model description as XML text, with a digest that identifies the FMU.
 
-        `content` contains all other files of the FMU.
+        The digest covers the model description and `content`, which contains all other files.
         """
         token = {self.token: ""}
         root = Element(

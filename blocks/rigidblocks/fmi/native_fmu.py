@@ -706,7 +706,10 @@ def _diagnostics_lines(memory: Memory) -> Iterator[str]:
 
 
 def _dependent_start_lines(memory: Memory) -> Iterator[str]:
-    """Yield the C function for fmu.h that sets dependent start values, if such values exist."""
+    """Yield the C function for fmu.h that computes start values from other start values.
+
+    Without such dependent start values, the function yields nothing.
+    """
     if not memory.start_relations:
         return
     yield "/* Set start values that follow from others, unless the host has changed them. */"

@@ -53,9 +53,10 @@ class _FolderFinder(MetaPathFinder):
 
 @contextlib.contextmanager
 def local_modules(folder: Path) -> Iterator[dict[str, bytes]]:
-    """Context in which imports search `folder` first; restores `sys.modules` at its end.
+    """Return a context in which imports search `folder` first.
 
     A module of the folder also takes precedence over an already imported module of the same name.
+    On exit, the context restores `sys.modules`.
 
     Yields:
         Dictionary, filled on exit. It maps the paths of the imported local modules, relative to
@@ -295,7 +296,7 @@ def object_script(folder: Path, name: str, source: Any, options: Mapping[str, An
     return replace(slave_of(path), extra_files=files)
 
 
-class _Names(pickle.Unpickler):
+class _ModuleCollector(pickle.Unpickler):
     """Unpickler that collects the names of the modules that a pickle imports."""
 
     def __init__(self, data: bytes):
@@ -319,7 +320,7 @@ def _own_modules(name: str, data: bytes) -> dict[str, bytes]:
     Raises:
         ValueError: The pickle imports a class from the main program.
     """
-    reader = _Names(data)
+    reader = _ModuleCollector(data)
     reader.load()
     files: dict[str, bytes] = {}
     for module in sorted({module.partition(".")[0] for module in reader.modules}):

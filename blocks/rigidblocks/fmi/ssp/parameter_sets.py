@@ -104,7 +104,7 @@ class Location:
     Attributes:
         files: Files of the description.
         path: Path of the archive or folder with the files, for messages.
-        component: URI of the component that contains the element, or None.
+        component: Attribute `source` of the component that contains the element, or None.
     """
 
     files: Package

@@ -516,8 +516,8 @@ def _feeds(tree: Tree, connectors: Connectors) -> dict[Node, tuple[Node, Hop]]:
     """Map each target connector to its source, and to the path section between them.
 
     SSP connections have no direction, so the causalities of the two connectors determine the
-    source. If the causalities are unknown, the source is a connector that is the target of another
-    connection. If there is no such connector, the source is the start of the connection.
+    source. If both causalities are unknown, the source is the connector that has a source itself.
+    If neither or both connectors have a source, the start of the connection is the source.
     """
     feeds: dict[Node, tuple[Node, Hop]] = {}
     undirected = []
