@@ -29,7 +29,7 @@ from rigidblocks.dynamics.joint_kinematics import (
     supporting_joints,
     transforms_and_subspaces,
 )
-from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.robot.tree import Tree, check_moved_inertia
 from rigidblocks.spatial.branch_sparsity import expand_lambda, solve_ltdl
 from rigidblocks.spatial.linear_algebra import small_inverse
 from rigidblocks.spatial.scalar import is_number
@@ -197,7 +197,7 @@ def aba(
     Raises:
         ValueError: A joint can move without moving any inertia.
     """
-    check_resistance(model)
+    check_moved_inertia(model)
     check_lengths(model, f_ext, q=q, qd=qd, tau=tau)
     bodies = aba_outward_pass(model, fixed_base(model), q, qd, f_ext)
     articulated = aba_inward_pass(model, bodies, force_step(model, tau))

@@ -27,7 +27,7 @@ from rigidblocks.kernels.per_body_functions import (
 from rigidblocks.robot.joints import Joint
 from rigidblocks.robot.joints.base import subspace_rate
 from rigidblocks.robot.model import Model, PlanarModel
-from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.robot.tree import Tree, check_moved_inertia
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.c_notation import IN_LANES, SCALAR, Notation
 from rigidblocks.tracing.ccode import WrittenFunction, c_number, c_text
@@ -283,7 +283,7 @@ def compiled_dynamics(
             f"unknown compiled algorithm '{algorithm}'; expected one of {', '.join(_FUNCTIONS)}"
         )
     if algorithm == "aba":
-        check_resistance(model)
+        check_moved_inertia(model)
     most = MOST_BODIES_IN_LANES if batch else MOST_BODIES_IN_A_LINE
     if model.nb > most and isinstance(model, Model) and algorithm != "regressor":
         notation = IN_LANES if batch else SCALAR
@@ -353,7 +353,7 @@ def derivatives(
             "closed_loop_dynamics; jacobian() differentiates other functions"
         )
     if algorithm != "rnea":
-        check_resistance(model)
+        check_moved_inertia(model)
     notation = IN_LANES if batch else SCALAR
     spatial = _spatial_model(model)
     if algorithm == "closed_loop_dynamics":
@@ -434,7 +434,7 @@ def second_derivatives(
         )
     _check_joints(model)
     if algorithm == "aba":
-        check_resistance(model)
+        check_moved_inertia(model)
     notation = IN_LANES if batch else SCALAR
     tree = equivalent(align_axes_with_z(_spatial_model(model)))
     return compiled_form(body_sweeps(tree, f"dd{algorithm}", notation), batch, lanes)

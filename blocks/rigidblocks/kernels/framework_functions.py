@@ -29,7 +29,7 @@ from rigidblocks.dynamics.model_reduction import equivalent
 from rigidblocks.library.closed_loops import ClosedLoopPlant
 from rigidblocks.library.plants import RobotPlant
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.robot.tree import Tree, check_moved_inertia
 from rigidblocks.spatial.spatial import Array
 from rigidblocks.tracing.ccode import c_function
 from rigidblocks.tracing.compiled_functions import CompiledBatch
@@ -145,7 +145,7 @@ def _model_graph(model: Any, name: str) -> Graph:
     if name == "closed_loop_dynamics" and not model.has_constraints:
         raise ValueError(f"model '{model.name}' has no loop joints; use 'aba' for a tree")
     if name in ("aba", "closed_loop_dynamics"):
-        check_resistance(model)
+        check_moved_inertia(model)
     tree = equivalent(model) if isinstance(model, Model) and not model.has_constraints else model
     shapes = {key: (model.nq if key == "q" else model.nv,) for key in inputs}
     return trace(name, lambda *values: {output: function(tree, *values)}, shapes)

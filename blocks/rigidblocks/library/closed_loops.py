@@ -68,7 +68,7 @@ from rigidblocks.library.plants import JointPlant
 from rigidblocks.robot.configuration import rate, unit_quaternions
 from rigidblocks.robot.joints import LoopJoint
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.tree import Tree, check_model, check_resistance
+from rigidblocks.robot.tree import Tree, check_model, check_moved_inertia
 from rigidblocks.spatial.scalar import less, maximum, minimum, select
 from rigidblocks.spatial.spatial import Array, multiply_transforms
 
@@ -146,7 +146,7 @@ class ClosedLoopPlant(JointPlant):
                 f"model '{self.model.name}' has no loop joints; use RobotPlant for a tree"
             )
         self._check_elements()
-        check_resistance(self.model, rotor_inertia=self._elements.rotor_inertia)
+        check_moved_inertia(self.model, rotor_inertia=self._elements.rotor_inertia)
         if self.stabilization not in STABILIZATIONS:
             raise ValueError(
                 f"stabilization must be one of {', '.join(STABILIZATIONS)}, not "
@@ -449,7 +449,7 @@ class CutLoopPlant(Block):
 
     def __post_init__(self) -> None:
         _check_loops(self.model)
-        check_resistance(self.model)
+        check_moved_inertia(self.model)
         object.__setattr__(self, "q0", start_configuration(self.model, self.q0))
 
     @cached_property

@@ -37,7 +37,7 @@ from rigidblocks.library.plant_ports import Element, Elements, TunableInertia, a
 from rigidblocks.robot.configuration import rate, singular_joints
 from rigidblocks.robot.joints import Joint, SixDoF
 from rigidblocks.robot.model import Model
-from rigidblocks.robot.tree import Tree, check_resistance
+from rigidblocks.robot.tree import Tree, check_moved_inertia
 from rigidblocks.spatial.rigid_motion import (
     normalized_quaternion,
     quaternion_rate,
@@ -203,7 +203,7 @@ class RobotPlant(JointPlant):
             object.__setattr__(self, "rotor_inertia", I_rot)
         check_open(self.model, "RobotPlant")
         self._check_elements()
-        check_resistance(
+        check_moved_inertia(
             self.model, rotor_inertia=self._reflected_inertia(self._elements.start_transmissions)
         )
         q0 = start_configuration(self.model, self.q0)
@@ -351,7 +351,7 @@ class HybridPlant(Block):
     def __post_init__(self) -> None:
         check_open(self.model, "HybridPlant")
         follows = tuple(not known for known in self._fd)
-        check_resistance(self.model, follows, self._elements.rotor_inertia)
+        check_moved_inertia(self.model, follows, self._elements.rotor_inertia)
         q0 = start_configuration(self.model, self.q0)
         q0 = self._elements.start(q0, self.qd0, self.q0 is not None)
         object.__setattr__(self, "q0", q0)
@@ -591,7 +591,7 @@ class FloatingBasePlant(Plant):
 
     def __post_init__(self) -> None:
         check_open(self.model, "FloatingBasePlant")
-        check_resistance(self.model, rotor_inertia=self._elements.rotor_inertia)
+        check_moved_inertia(self.model, rotor_inertia=self._elements.rotor_inertia)
         quaternion = finite(self.quaternion0, (4,), "the start value of port 'quaternion'")
         if not np.any(quaternion):
             raise ValueError("the quaternion of a floating base must not be zero")

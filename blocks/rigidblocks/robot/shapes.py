@@ -661,8 +661,8 @@ class Cone(Shape):
     """Cone with the `radius` [m] of its base and its `height` [m], centred on the z axis.
 
     The base is at z = -height / 2 of the cone's frame, the apex at z = height / 2. `placement` is
-    the transform from body to frame coordinates. The contact solvers and the pages use the
-    inscribed pyramid with 32 sides.
+    the transform from body to frame coordinates. Contact and drawing use the inscribed
+    pyramid with 32 sides.
 
     Raises:
         ValueError: The radius or the height is not positive.
@@ -695,7 +695,8 @@ class Cone(Shape):
 class Polyline(Shape):
     """Line through the `vertices` (n, 3) [m] in order, in body coordinates.
 
-    `line` of spatial_v1 corresponds to `Polyline(V[[0, 1, 2, 0, 3]])`.
+    The drawing instruction `line` of the package spatial_v1 lists indices of vertices V. In Python,
+    pass the indexed vertices, for example `Polyline(V[[0, 1, 2, 0, 3]])`.
     """
 
     vertices: ArrayLike
@@ -713,10 +714,11 @@ class Polyline(Shape):
 
 @dataclass(frozen=True, eq=False)
 class Polyhedron(Shape):
-    """Polyhedron with the `vertices` (n, 3) [m] in body coordinates, as `face` of spatial_v1.
+    """Polyhedron with the `vertices` (n, 3) [m] in body coordinates.
 
-    Each face is a convex polygon, defined by its vertex indices from 0, counter-clockwise as seen
-    from outside. `faces` (m, 3) contains the faces as triangles.
+    Each face is a convex polygon. Its vertex indices begin at 0 and are counter-clockwise as seen
+    from outside. The attribute `faces` (m, 3) contains the faces as triangles. The class
+    replaces the drawing instruction `face` of the package spatial_v1.
 
     Raises:
         ValueError: The vertices are not finite, a face is invalid, or no face is given.
@@ -779,8 +781,9 @@ class TriangleMesh(Surface):
     closed.
 
     Raises:
-        ValueError: A triangle has no area, or two triangles traverse an edge in the same direction:
-            more than two triangles share the edge, or one triangle is reversed.
+        ValueError: A triangle has no area, or two triangles traverse an edge in the same direction.
+            The second error means that one triangle is reversed, or that more than two triangles
+            share the edge.
     """
 
     vertices: ArrayLike

@@ -255,15 +255,15 @@ def check_model(model: Any, subject: str = "the model of a block") -> None:
     raise TypeError(f"{subject} must be a Model, not a {type(model).__name__}{mend}")
 
 
-def check_resistance(
+def check_moved_inertia(
     tree: Any, prescribed: Sequence[bool] | None = None, rotor_inertia: Array | None = None
 ) -> None:
     """Check that every joint moves inertia in almost all configurations.
 
-    Two revolute joints about the same axis, with a massless body between them, fail this check, and
-    so does a joint whose axis passes through the only point mass that it moves. For such a joint, D
-    of RBDA Table 7.1 is singular. Forward dynamics then has no solution, but inverse dynamics has a
-    solution.
+    Two kinds of joints fail this check. A revolute joint fails if a massless body connects it to
+    another revolute joint about the same axis. A joint also fails if its axis passes through the
+    only point mass that it moves. For such a joint, D = S^T IA S (RBDA Table 7.1) is singular.
+    Forward dynamics then has no solution, but inverse dynamics has a solution.
 
     Args:
         tree: The model.
@@ -293,7 +293,7 @@ def find_idle_joint(
 
     For such a joint, D = S^T IA S is singular at all configurations. The function computes D only
     at a random configuration: if D is regular at one configuration, it is regular at almost all
-    configurations. The arguments are as in `check_resistance`.
+    configurations. The arguments are as in `check_moved_inertia`.
     """
     if _is_regular_by_bounds(tree):
         return None
@@ -319,9 +319,10 @@ def find_idle_joint(
 def _is_regular_by_bounds(tree: Any) -> bool:
     """Return True if a fast test proves that D = S^T IA S of each joint is regular.
 
-    D is at least S^T I S, with the inertia I of the body that the joint moves. The test compares
-    S^T I S with the mass m and with an upper bound s of the second moment of all outboard bodies. A
-    shift of the origin by the distance d changes the bound to (sqrt(s) + d sqrt(m))^2.
+    D >= S^T I S, where I is the inertia of the child body of the joint. The test compares S^T I S
+    with m and s. m [kg] is the mass of the subtree. s [kg m^2] is an upper bound of the second
+    moment of the subtree about the origin of the body. If the origin moves by the distance d [m],
+    the bound becomes (sqrt(s) + d sqrt(m))^2.
     """
     if not all(type(joint) in (Revolute, Prismatic) for joint in tree.joint):
         return False
@@ -355,14 +356,15 @@ def _has_nonnegative_energy(body: Any) -> bool:
 _ENOUGH = 1e-9  # relative to the largest inertia; much larger than the bounds in `_is_regular`
 
 
-def _is_regular(D: Array, size: Array, S: Array, rigid: Array) -> bool:
+def _is_regular(D: Array, diagonal: Array, S: Array, composite: Array) -> bool:
     """Return True if the joint-space inertia D of a joint is regular.
 
-    S is the motion subspace, and `rigid` the composite inertia of the subtree. `size` is the
-    diagonal of S^T rigid S with the rotor inertias. D is regular if no element of `size` is near
-    zero, and D, scaled by `size`, has no eigenvalue near zero.
+    S is the motion subspace of the joint. `composite` is the inertia matrix of the subtree as a
+    single rigid body. `diagonal` is the diagonal of S^T composite S plus the rotor inertias. D is
+    regular if no element of `diagonal` is near zero, and the smallest eigenvalue of
+    D_ij / sqrt(diagonal_i diagonal_j) is not near zero.
     """
-    if np.any(size <= 1e-14 * np.abs(rigid).max() * (S * S).sum(axis=0)):
+    if np.any(diagonal <= 1e-14 * np.abs(composite).max() * (S * S).sum(axis=0)):
         return False
-    smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(size, size)))[0]
+    smallest = np.linalg.eigvalsh(D / np.sqrt(np.outer(diagonal, diagonal)))[0]
     return bool(smallest > 1e-12)

@@ -21,7 +21,7 @@ from rigidblocks.spatial.spatial import (
 
 
 class ImmobileError(ValueError):
-    """Error that reports a joint that moves no inertia; `joint` is the joint index."""
+    """Error for a joint that moves no inertia; `joint` is the joint index."""
 
     def __init__(self, message: str, joint: int):
         super().__init__(message)
@@ -314,7 +314,7 @@ def _is_sound(m: float, h: list[float], I_O: list[list[float]]) -> bool:
 
 
 def inertia_defect(inertia: RigidInertia) -> str:
-    """Return the reason why the inertia of a body with mass is physically impossible, or ""."""
+    """Return the reason why an inertia of nonzero mass is physically impossible, or ""."""
     m, h, I_O = inertia.m, inertia.h, inertia.I
     if _is_physical(m, h.tolist(), I_O.tolist()):
         return ""  # fast check; eigenvalues take 10 times longer
@@ -402,8 +402,8 @@ def _check_shapes(model: Any, field: str) -> None:
 def _check_planar(model: Any, i: int) -> None:
     """Reject a body of a planar model with a spatial joint, transform or inertia.
 
-    A joint is planar if its transform is planar. Some spatial and planar classes have the same
-    name, so the function compares the types.
+    A joint is planar if its transform XJ has the class `planar.Transform`. The function compares
+    classes, because some spatial and planar classes have the same name.
     """
     joint = model.joint[i]
     moves = isinstance(joint, Joint) and isinstance(

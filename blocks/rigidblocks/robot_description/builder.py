@@ -173,7 +173,7 @@ class RobotBuilder(AttributeHints):
         Args:
             joint: The name of the coupled joint.
             source: The name of the joint that determines the position.
-            ratio: The ratio of the joint velocities.
+            ratio: The ratio of the joint velocities, qd_joint / qd_source.
             offset: The position of the coupled joint at q_source = 0 [rad or m].
         """
         self._mimic_joints.append(ParsedMimicJoint(0, joint, source, ratio, offset))
@@ -192,10 +192,13 @@ class RobotBuilder(AttributeHints):
         self._joints[name] = old._replace(joint=Fixed(), Xp=XJ @ old.Xp, joint_properties={})
 
     def cut(self, body: str) -> None:
-        """Remove a body, and all bodies that are then disconnected, with joints and frames."""
+        """Remove a body, and all bodies that are then not connected to the base.
+
+        The function also removes the joints and frames of these bodies.
+        """
         del self._links[self._joints[self._parent_joint_name(body)].child]
         self._joints = {n: c for n, c in self._joints.items() if body not in (c.parent, c.child)}
-        reached = self._bodies_connected_to_base()
+        reached = self._joint_counts_to_base()
         gone = {body, *(name for name in self._links if name not in reached)}
         self._links = {name: link for name, link in self._links.items() if name not in gone}
         self._joints = {n: c for n, c in self._joints.items() if c.child not in gone}
@@ -211,7 +214,7 @@ class RobotBuilder(AttributeHints):
                 the robot.
         """
         self._check_ends()
-        reached = self._bodies_connected_to_base()
+        reached = self._joint_counts_to_base()
         if loose := [name for name in self._links if name not in reached]:
             raise ValueError(
                 f"no joints connect {', '.join(loose)} of robot '{self.name}' to the base"
@@ -255,8 +258,11 @@ class RobotBuilder(AttributeHints):
                 text = f"{what} of robot '{self.name}' is on unknown body '{end}'"
                 raise ValueError(text + nearest(end, there))
 
-    def _bodies_connected_to_base(self) -> dict[str, int]:
-        """Return the number of joints between the base and each connected body, by body name."""
+    def _joint_counts_to_base(self) -> dict[str, int]:
+        """Return the smallest number of joints between the base and each body, by body name.
+
+        Bodies that are not connected to the base are omitted.
+        """
         depth, front = {WORLD: 0}, [WORLD]
         while front:
             reached = []
@@ -270,9 +276,9 @@ class RobotBuilder(AttributeHints):
 
 
 def _orient_outward(c: Connection, depth: dict[str, int]) -> Connection:
-    """Return the joint c; reverse it if its child is nearer to the base than its parent.
+    """Return the joint c, reversed if the child is nearer to the base than the parent.
 
-    `depth` contains the number of joints between the base and each body.
+    `depth` maps each body name to the number of joints between the base and the body.
     """
     if depth[c.parent] <= depth[c.child]:
         return c

@@ -85,7 +85,7 @@ class Node:
         return ((key, self[key]) for key in self.value)
 
     def items(self, key: str) -> list["Node"]:
-        """Return the items of the list with this key, or an empty list without this key."""
+        """Return the items of the list with this key, or an empty list if the key is missing."""
         member = self.get(key)
         return [] if member is None else list(member)
 
@@ -152,7 +152,10 @@ AT_REST = SHAPES | {"Plane": Plane}  # collision shapes of the base
 
 
 def shapes_to_json(shapes: Iterable[Shape | Plane], types: Mapping[str, type]) -> list[Any]:
-    """Return the JSON objects of shapes; `Shape.primitives` replaces shapes of other types."""
+    """Return the JSON objects of shapes.
+
+    A shape whose type is not in `types` is written as its `primitives`.
+    """
     return [part_json(one, types) for shape in shapes for one in _stored_shapes(shape, types)]
 
 
@@ -262,7 +265,10 @@ def material(node: Node) -> Material:
 
 
 def transform(node: Node, algebra: ModuleType | None = None) -> Any:
-    """Return the transform that a node defines, planar or spatial according to `algebra`."""
+    """Return the transform that a node defines.
+
+    `algebra` is the module of the planar or spatial vector algebra, by default spatial.
+    """
     node.check_keys({"E", "r"})
     n = 3 if algebra is None else _dimensions(algebra)
     cls = Transform if algebra is None else algebra.Transform
@@ -270,7 +276,10 @@ def transform(node: Node, algebra: ModuleType | None = None) -> Any:
 
 
 def inertia(node: Node, algebra: ModuleType) -> Any:
-    """Return the rigid-body inertia that a node defines, planar or spatial as `algebra`."""
+    """Return the rigid-body inertia that a node defines.
+
+    `algebra` is the module of the planar or spatial vector algebra.
+    """
     node.check_keys({"m", "h", "I"})
     n = _dimensions(algebra)
     I = node["I"].array(3, 3) if n == 3 else node["I"].number()
@@ -513,7 +522,7 @@ def _model(node: Node) -> Model | PlanarModel:
         "gravity": node["gravity"].array(dimensions),
         "loops": tuple(_loop(loop, algebra) for loop in node.items("loops")),
         "strings": tuple(_string(string, dimensions) for string in node.items("strings")),
-        **_body_parts(bodies, algebra),
+        **_body_fields(bodies, algebra),
     }
     try:
         return Model(**parts) if dimensions == 3 else PlanarModel(**parts)
@@ -521,8 +530,11 @@ def _model(node: Node) -> Model | PlanarModel:
         raise node.error(f"is not valid: {error}") from None
 
 
-def _body_parts(bodies: list[Node], algebra: Any) -> dict[str, Any]:
-    """Return the model fields with one entry per body, by name; omit empty fields."""
+def _body_fields(bodies: list[Node], algebra: Any) -> dict[str, Any]:
+    """Return the model fields that have one entry per body, by field name.
+
+    Optional fields that no body uses are omitted.
+    """
     names = [body["name"].text() for body in bodies]
     parts: dict[str, Any] = {
         "parent": tuple(body["parent"].integer() for body in bodies),
@@ -666,7 +678,7 @@ _LINES = {"path": "two or more frames and a weight for each segment",
 
 
 def _body_line(node: Node, nb: int) -> BodyLine:
-    """Return the line between bodies that a node defines."""
+    """Return the line of a tendon or actuator that a node defines."""
     node.check_keys(set(BodyLine._fields))
     kind = node["kind"].text()
     if kind not in _LINES:
@@ -777,7 +789,7 @@ def _actuator(node: Node, model: Model | PlanarModel) -> Actuator:
 def _other_joint(node: Node, model: Model | PlanarModel, joint: int) -> tuple[int, float]:
     """Return the index and the weight of an additional joint of an actuator.
 
-    `joint` is the first joint of the actuator, which must be a different joint.
+    `joint` is the index of the first joint of the actuator. The node must define another joint.
     """
     index, weight = node
     other = _single_dof_joint(index, model)

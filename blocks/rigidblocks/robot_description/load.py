@@ -205,7 +205,10 @@ def find_file(name: str, robot: Path, search: Iterable[str | Path] = ()) -> Path
 
 
 def _folders(package: str, robot: Path, search: Iterable[str | Path]) -> Iterator[Path]:
-    """Yield the folders named `package` in search order, the folders nearest to the robot first."""
+    """Yield the paths at which the folder of a package may exist, in search order.
+
+    The search begins with the folders above the robot file, the nearest folder first.
+    """
     shares = (Path(prefix) / "share" for prefix in _folders_from_environment("AMENT_PREFIX_PATH"))
     places = (
         *robot.resolve().parents,

@@ -250,16 +250,17 @@ class _Reader:
         if np.any(m.qpos0[self._scalar_positions()]):
             self.warnings.append("joint positions are relative to the attribute ref of each joint")
 
-    def _names(self, kind: str, count: int, word: str = "") -> list[str]:
-        """Return the names of the first `count` elements of a type.
+    def _names(self, kind: str, count: int, default: str = "") -> list[str]:
+        """Return the names of the first `count` elements of the MuJoCo type `kind`.
 
-        The name of an unnamed element is `word`, by default `kind`, followed by an index.
+        An unnamed element has the name `default` followed by its index. If `default` is empty,
+        `kind` replaces it.
         """
         names = [_name(self.m.names, a) for a in getattr(self.m, f"name_{kind}adr")][:count]
         taken = {*names, REST}
         for i, name in enumerate(names):
             if not name:
-                names[i] = unused_name(f"{word or kind}{i}", taken)
+                names[i] = unused_name(f"{default or kind}{i}", taken)
                 taken.add(names[i])
         return names
 
@@ -303,7 +304,10 @@ class _Reader:
         return [(names[a], names[b]) for a, b in none]
 
     def _add(self, b: int) -> None:
-        """Add body b and its joints; massless bodies connect the joints if b has several."""
+        """Add body b and its joints.
+
+        Between two successive joints of the body, the method adds a massless link.
+        """
         m, parent = self.m, self.body[self.m.body_parentid[b]]
         X = placement(m.body_pos[b], m.body_quat[b])
         first, count = int(m.body_jntadr[b]), int(m.body_jntnum[b])
@@ -596,13 +600,16 @@ class _Reader:
         return found
 
     def actuators(self) -> list[tuple[list[str], Actuator]]:
-        """Return the actuators along joint positions; warn about all other actuators."""
+        """Return pairs (names, actuator), and warn about unsupported actuators.
+
+        The names are the joints of the actuator, or the links of its line.
+        """
         found, count = [], 0 if "actuation" in self.m.disabled else len(self.m.actuator_trntype)
         for k, name in enumerate(self._names("actuator", count)):
             numbers, weights = self._moved_joints(k)
             links, line = actuator_line(self.m, k, self.body)
             locked = [j for j in numbers if j in self._locked_joints()]
-            reason = self._unread_law(k) if numbers or line else _NO_JOINTS
+            reason = self._unsupported_law(k) if numbers or line else _NO_JOINTS
             if locked:
                 joint = f"'{self.joint[locked[0]]}'"
                 text = f"acts on joint {joint}, which is fixed, and is ignored"
@@ -618,7 +625,7 @@ class _Reader:
         return found
 
     def _actuator_line(self, k: int) -> str:
-        """Return the text for the file line of actuator k in a warning, or "" if it is unknown."""
+        """Return the prefix "line N: " of a warning about actuator k, or "" if N is unknown."""
         return f"line {self.actuator_lines[k]}: " if self.actuator_lines else ""
 
     def _moved_joints(self, k: int) -> tuple[list[int], list[float]]:
@@ -639,7 +646,7 @@ class _Reader:
         terms = {j: weight for j, weight in terms.items() if weight}
         return list(terms), list(terms.values())
 
-    def _unread_law(self, k: int) -> str | None:
+    def _unsupported_law(self, k: int) -> str | None:
         """Return the reason why the force law of actuator k is unsupported, or None."""
         m, dynamics = self.m, int(self.m.actuator_dyntype[k])
         if m.actuator_plugin[k] >= 0 or (hasattr(m, "actuator_delay") and m.actuator_delay[k]):
@@ -651,12 +658,12 @@ class _Reader:
                 return "is a PID controller without a position input or with a velocity range"
             return "has a slewmax" if m.actuator_dynprm[k, 1] else None
         if dynamics == DC_STATES:
-            return self._unread_motor(k)
+            return self._unsupported_motor(k)
         if dynamics > FILTER_EXACT or max(m.actuator_gaintype[k], m.actuator_biastype[k]) > AFFINE:
             return "is not an affine actuator, a PID controller or a DC motor"
         return None
 
-    def _unread_motor(self, k: int) -> str | None:
+    def _unsupported_motor(self, k: int) -> str | None:
         """Return the reason why the law of DC motor k is unsupported, or None."""
         m, control = self.m, self._first_control(k)
         parts = m.actuator_gainprm[k, 2:], m.actuator_biasprm[k], m.actuator_dynprm[k, 1:]

@@ -1,4 +1,4 @@
-"""Geoms of a compiled MuJoCo model (mjModel), which become shapes with friction, and fluid drag."""
+"""Shapes, contact materials and fluid drag of a compiled MuJoCo model (mjModel)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -56,9 +56,10 @@ def planes(m: Any, body: int) -> list[Plane]:
 
 
 def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
-    """Return the body pairs without contacts, and those that exclude only some geom pairs.
+    """Return two lists of body pairs: pairs without contacts, and pairs with restricted contacts.
 
-    The function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
+    The contacts of a body pair are restricted if only some of its geom pairs can have contacts. The
+    function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if `contype` of one geom and `conaffinity` of
     the other geom have a common bit. An <exclude> of the two bodies disables these contacts.
     """

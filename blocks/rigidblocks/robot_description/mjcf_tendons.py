@@ -1,4 +1,4 @@
-"""Tendons of a compiled MJCF model, and the lines of actuators at tendons, sites and sliders."""
+"""Tendons of a compiled MJCF model, and actuators that act on paths, sites and slider-cranks."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -30,10 +30,11 @@ def has_unread_tendon(m: Any) -> bool:
 def tendons(
     m: Any, joints: Sequence[str], bodies: Sequence[str], names: Sequence[str]
 ) -> list[tuple[list[str], Tendon]]:
-    """Return the tendons that affect the motion, except springs between two points.
+    """Return pairs (names, tendon) of the tendons that affect the motion.
 
-    Each tendon follows the names of its joints, or of the links of its path. A fixed tendon has the
-    length zero if the position of each joint is the attribute ref of the joint.
+    The names are the joints of a fixed tendon, or the links of the path of a spatial tendon. The
+    function omits springs between two points (`point_springs`). The length of a fixed tendon is
+    zero if every joint has the position `ref` of the file.
     """
     found = []
     for t in range(m.ntendon):
@@ -89,7 +90,7 @@ def _site(m: Any, site: int, bodies: Sequence[str]) -> tuple[str, Place]:
 
 
 def is_path(m: Any, t: int) -> bool:
-    """Return True if a tendon is a path through sites, also over pulleys."""
+    """Return True if a tendon is a path through sites, with or without pulleys."""
     through_sites = bool(np.all(np.isin(m.wrap_type[wraps_of(m, t)], (SITE, PULLEY))))
     return through_sites and not _has_term(m, t, _POLYNOMIAL)
 
@@ -99,7 +100,7 @@ def _pair(values: Any) -> tuple[float, float]:
 
 
 def wraps_of(m: Any, t: int) -> slice:
-    """Return the range of the path elements of tendon t."""
+    """Return the slice of tendon t in the arrays wrap_type, wrap_objid and wrap_prm."""
     return slice(int(m.tendon_adr[t]), int(m.tendon_adr[t]) + int(m.tendon_num[t]))
 
 
@@ -111,9 +112,10 @@ def _is_joint_sum(m: Any, t: int) -> bool:
 
 
 def actuator_line(m: Any, k: int, bodies: Sequence[str]) -> tuple[list[str], BodyLine | None]:
-    """Return the links and the line of an actuator that acts on a line between bodies.
+    """Return the line of actuator k, and the link of each frame of the line.
 
-    The line is None for other actuators, and for actuators whose gear is zero.
+    The actuator acts on a tendon path, a site or a slider-crank. The line is None if the actuator
+    acts on joint positions, is unsupported, or has a gear of zero.
     """
     kind, gear = int(m.actuator_trntype[k]), m.actuator_gear[k].tolist()
     one, two = (int(number) for number in m.actuator_trnid[k])

@@ -54,9 +54,9 @@ from rigidblocks.spatial.spatial import STRAIGHT, Array, RigidInertia, Transform
 Places = Mapping[str, Place]
 
 
-def link_springs(listed: Assembly, places: Places) -> tuple[PointSpring, ...]:
+def link_springs(assembly: Assembly, places: Places) -> tuple[PointSpring, ...]:
     """Return the springs between points of two bodies, with the points in body coordinates."""
-    return tuple(_spring(one, places) for one in listed.springs if not _is_rigid(one, places))
+    return tuple(_spring(one, places) for one in assembly.springs if not _is_rigid(one, places))
 
 
 def _is_rigid(spring: ParsedSpring, places: Places) -> bool:
@@ -65,9 +65,9 @@ def _is_rigid(spring: ParsedSpring, places: Places) -> bool:
     return places[one].body == places[two].body
 
 
-def _rigid_springs(listed: Assembly, places: Places) -> Iterator[Tendon]:
+def _rigid_springs(assembly: Assembly, places: Places) -> Iterator[Tendon]:
     """Yield the springs of constant length as tendons, which exert no force but store energy."""
-    for spring in listed.springs:
+    for spring in assembly.springs:
         if _is_rigid(spring, places):
             frames = tuple(_move_place(places[link], xlt(p)) for link, p in spring.ends)
             line = BodyLine("path", frames, (1.0,))
@@ -91,7 +91,7 @@ def _point_on_body(place: Place, p: Array) -> tuple[float, float, float]:
     return x, y, z
 
 
-def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
+def _weightless(assembly: Assembly, places: Places) -> tuple[Weightless, ...]:
     """Return the masses on which gravity does not act, in the coordinates of their bodies.
 
     The function omits masses on the base, because the base does not move. The result does not
@@ -102,49 +102,52 @@ def _weightless(listed: Assembly, places: Places) -> tuple[Weightless, ...]:
             body=places[link].body,
             centre=_point_on_body(places[link], np.array(one.centre)),
         )
-        for link, one in listed.weightless
+        for link, one in assembly.weightless
         if places[link].body >= 0 and one.mass
     )
 
 
-def _tendons(listed: Assembly, numbers: Mapping[str, int], places: Places) -> tuple[Tendon, ...]:
+def _tendons(assembly: Assembly, numbers: Mapping[str, int], places: Places) -> tuple[Tendon, ...]:
     """Return the tendons with joint and body indices; reject a tendon along a fixed joint.
 
     `numbers` maps joint names to joint indices.
     """
-    found = [*_rigid_springs(listed, places)]
-    for names, one in listed.tendons:
+    found = [*_rigid_springs(assembly, places)]
+    for names, one in assembly.tendons:
         if one.line is not None:
             found.append(one._replace(line=_body_line(one.line, names, places)))
             continue
         for joint in names:
             if joint not in numbers:
                 text = f"tendon '{one.name}' acts on joint '{joint}', which is fixed"
-                raise file_error(listed.path, None, text)
+                raise file_error(assembly.path, None, text)
         found.append(one._replace(joints=tuple(numbers[joint] for joint in names)))
     return tuple(found)
 
 
 def _body_line(line: BodyLine, links: Sequence[str], places: Places) -> BodyLine:
-    """Return a line with its frames on bodies instead of on links."""
+    """Return a line with frames that are placed on bodies.
+
+    The frames of the argument `line` are placed on the links `links`.
+    """
     each = zip(links, line.frames, strict=True)
     frames = tuple(_move_place(places[link], frame.placement) for link, frame in each)
     return line._replace(frames=frames)
 
 
-def _drags(listed: Assembly, places: Places) -> tuple[BodyDrag, ...]:
+def _drags(assembly: Assembly, places: Places) -> tuple[BodyDrag, ...]:
     """Return the fluid drag on the bodies of the model."""
     return tuple(
         one._replace(
             body=places[link].body, placement=_compose(one.placement, places[link].placement)
         )
-        for link, one in listed.drags
+        for link, one in assembly.drags
         if places[link].body >= 0
     )
 
 
 def _sensors(
-    listed: Assembly,
+    assembly: Assembly,
     tree: Sequence[Connection],
     rest: Sequence[Connection],
     places: dict[str, Place],
@@ -157,20 +160,20 @@ def _sensors(
     sensor is also omitted if its value depends on the bodies outboard of the sensor.
     """
     found, omitted = list[Sensor](), list[str]()
-    for one in listed.sensors:
+    for one in assembly.sensors:
         if missing := [joint for joint in one.joints if joint not in numbers]:
             text = f"its joint '{missing[0]}' does not move"
         elif rest and (one.outboard or one.joint):
             text = "it depends on the bodies outboard of it, and the robot has loops"
         else:
-            found.append(_sensor(listed, tree, places, numbers, one))
+            found.append(_sensor(assembly, tree, places, numbers, one))
             continue
         omitted.append(f"sensor '{one.sensor.name}' is not read: {text}")
     return tuple(found), omitted
 
 
 def _sensor(
-    listed: Assembly,
+    assembly: Assembly,
     tree: Sequence[Connection],
     places: dict[str, Place],
     numbers: dict[str, int],
@@ -179,17 +182,17 @@ def _sensor(
     body, placement = _move_place(places[one.link], one.sensor.placement)
     outboard = _outboard(tree, one.joint) if one.joint else set(one.outboard)
     bodies: dict[int, list[Link]] = {}
-    for link in listed.links:
+    for link in assembly.links:
         if link.name in outboard:
             bodies.setdefault(places[link.name].body, []).append(link)
     parts = ((b, _inertia(links, places)) for b, links in sorted(bodies.items()))
     obstacles = one.obstacles
     if one.sensor.directions is not None:
         obstacles = [
-            *((name, obstacle_of(plane)) for name, plane in listed.planes),
+            *((name, obstacle_of(plane)) for name, plane in assembly.planes),
             *(
                 (link.name, obstacle_of(shape))
-                for link in listed.links
+                for link in assembly.links
                 for shape in link.contact
                 if link.name != one.link
             ),
@@ -220,17 +223,17 @@ def _outboard(tree: Sequence[Connection], joint: str) -> set[str]:
     return found
 
 
-def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
+def excluded_link_pairs(assembly: Assembly, places: Places) -> tuple[tuple[int, int], ...]:
     """Return the collision exclusions as pairs of body indices, -1 for the base.
 
     A pair of bodies is excluded if all pairs of their links are excluded.
     """
-    if not listed.collision_exclusions:
+    if not assembly.collision_exclusions:
         return ()
-    pairs = {frozenset(pair) for pair in listed.collision_exclusions}
-    touching = [link.name for link in listed.links if len(link.contact)]
+    pairs = {frozenset(pair) for pair in assembly.collision_exclusions}
+    touching = [link.name for link in assembly.links if len(link.contact)]
     bodies: dict[int, list[str]] = {}
-    for name in dict.fromkeys((*touching, *(name for name, _ in listed.planes))):
+    for name in dict.fromkeys((*touching, *(name for name, _ in assembly.planes))):
         bodies.setdefault(places[name].body, []).append(name)
     return tuple(
         (i, j)
@@ -239,7 +242,7 @@ def excluded_link_pairs(listed: Assembly, places: Places) -> tuple[tuple[int, in
     )
 
 
-def describe_robot(listed: Assembly) -> RobotDescription:
+def describe_robot(assembly: Assembly) -> RobotDescription:
     """Assemble a robot from the parsed links and joints; number the bodies depth first.
 
     Raises:
@@ -247,43 +250,43 @@ def describe_robot(listed: Assembly) -> RobotDescription:
             no inertia, several links have no parent, or links form a cycle. The message contains
             the line number.
     """
-    _check(listed)
-    listed = split_bodies(listed) if listed.loops else listed
-    tree, rest = spanning_tree(listed)
+    _check(assembly)
+    assembly = split_bodies(assembly) if assembly.loops else assembly
+    tree, rest = spanning_tree(assembly)
     places = _places(tree)
-    if listed.strict:
-        _check_inertias(listed)
-    model = _model(listed, tree, rest, places)
+    if assembly.strict:
+        _check_inertias(assembly)
+    model = _model(assembly, tree, rest, places)
     numbers = {name: i for i, name in enumerate(model.joint_names)}
-    frames = {link.name: places[link.name] for link in listed.links}
-    frames |= {name: _move_place(places[link], X) for name, link, X in listed.frames}
-    couplings, more = _couplings(listed, numbers, model)
-    sensors, unread = _sensors(listed, tree, rest, places, numbers)
+    frames = {link.name: places[link.name] for link in assembly.links}
+    frames |= {name: _move_place(places[link], X) for name, link, X in assembly.frames}
+    couplings, more = _couplings(assembly, numbers, model)
+    sensors, unread = _sensors(assembly, tree, rest, places, numbers)
     return RobotDescription(
         model,
         JointProperties.concatenate((c.joint.nv, c.joint_properties) for c in tree if c.joint.nv),
         frames,
         couplings,
-        *_shapes_of_base(listed, places),
+        *_shapes_of_base(assembly, places),
         LazyTuple(
             lambda: (
-                *listed.warnings,
-                *listed.report(),
-                *_inertia_warnings(listed, model),
+                *assembly.warnings,
+                *assembly.report(),
+                *_inertia_warnings(assembly, model),
                 *(warning() for warning in more),
                 *unread,
             )
         ),
-        tuple(_number_joints(one, names, numbers, places) for names, one in listed.actuators),
-        link_springs(listed, places),
-        excluded_link_pairs(listed, places),
-        _keyframe(model, couplings, listed.start, {}).q if listed.start else None,
+        tuple(_number_joints(one, names, numbers, places) for names, one in assembly.actuators),
+        link_springs(assembly, places),
+        excluded_link_pairs(assembly, places),
+        _keyframe(model, couplings, assembly.start, {}).q if assembly.start else None,
         keyframes={
-            name: _keyframe(model, couplings, q, qd) for name, (q, qd) in listed.keyframes.items()
+            name: _keyframe(model, couplings, q, qd) for name, (q, qd) in assembly.keyframes.items()
         },
-        weightless=_weightless(listed, places),
-        tendons=_tendons(listed, numbers, places),
-        drags=_drags(listed, places),
+        weightless=_weightless(assembly, places),
+        tendons=_tendons(assembly, numbers, places),
+        drags=_drags(assembly, places),
         sensors=sensors,
     )
 
@@ -291,10 +294,10 @@ def describe_robot(listed: Assembly) -> RobotDescription:
 def _number_joints(
     actuator: Actuator, names: Sequence[str], numbers: Mapping[str, int], places: Places
 ) -> Actuator:
-    """Return an actuator with the indices of the joints, or of the bodies of its line.
+    """Return an actuator with joint indices, or with a line whose frames are placed on bodies.
 
-    `names` are the names of the joints or of the links, and `numbers` maps joint names to joint
-    indices.
+    `names` are the joints of the actuator. If the actuator has a line, `names` are the links of the
+    line. `numbers` maps joint names to joint indices.
     """
     if actuator.line is not None:
         return actuator._replace(line=_body_line(actuator.line, names, places))
@@ -322,15 +325,15 @@ def _keyframe(
     return Keyframe(read_only(position), read_only(velocity))
 
 
-def _shapes_of_base(listed: Assembly, places: dict[str, Place]) -> tuple[LazyTuple, LazyTuple]:
+def _shapes_of_base(assembly: Assembly, places: dict[str, Place]) -> tuple[LazyTuple, LazyTuple]:
     """Return the visual and the collision shapes of the base as lists built at first use."""
-    base = [link for link in listed.links if places[link.name].body < 0]
+    base = [link for link in assembly.links if places[link.name].body < 0]
     return (
         LazyTuple(lambda: _shapes((link.appearance, places[link.name]) for link in base)),
         LazyTuple(
             lambda: (
                 *_shapes((link.contact, places[link.name]) for link in base),
-                *(plane.transform(places[a].placement.inverse()) for a, plane in listed.planes),
+                *(plane.transform(places[a].placement.inverse()) for a, plane in assembly.planes),
             )
         ),
     )
@@ -341,12 +344,12 @@ def _add_line(line: int, text: str) -> str:
     return f"line {line}: {text}" if line else text
 
 
-def _check(listed: Assembly) -> None:
-    if not listed.links:
-        raise file_error(listed.path, None, f"robot '{listed.name}' has no link")
-    _check_names(listed.path, "link", listed.links)
-    _check_names(listed.path, "joint", listed.connections)
-    _check_ends(listed)
+def _check(assembly: Assembly) -> None:
+    if not assembly.links:
+        raise file_error(assembly.path, None, f"robot '{assembly.name}' has no link")
+    _check_names(assembly.path, "link", assembly.links)
+    _check_names(assembly.path, "joint", assembly.connections)
+    _check_ends(assembly)
 
 
 def _check_names(path: Path, kind: str, parts: Sequence[Link | Connection]) -> None:
@@ -360,20 +363,20 @@ def _check_names(path: Path, kind: str, parts: Sequence[Link | Connection]) -> N
         first[part.name] = part.line
 
 
-def _check_ends(listed: Assembly) -> None:
-    names = [link.name for link in listed.links]
+def _check_ends(assembly: Assembly) -> None:
+    names = [link.name for link in assembly.links]
     known = {WORLD, *names}
-    for c in listed.connections:
+    for c in assembly.connections:
         if c.parent == c.child != WORLD:
             text = f"joint '{c.name}' connects link '{c.child}' to itself; it needs two links"
-            raise file_error(listed.path, c.line, text)
-    if known.issuperset(end for c in listed.connections for end in (c.parent, c.child)):
+            raise file_error(assembly.path, c.line, text)
+    if known.issuperset(end for c in assembly.connections for end in (c.parent, c.child)):
         return
-    for c in listed.connections:
+    for c in assembly.connections:
         for role, name in (("parent", c.parent), ("child", c.child)):
             if name not in known:
                 text = f"{role} '{name}' of joint '{c.name}' is not a link{nearest(name, names)}"
-                raise file_error(listed.path, c.line, text)
+                raise file_error(assembly.path, c.line, text)
 
 
 def _places(tree: Sequence[Connection]) -> dict[str, Place]:
@@ -390,7 +393,7 @@ def _places(tree: Sequence[Connection]) -> dict[str, Place]:
 
 
 def _compose(X: Transform, first: Transform) -> Transform:
-    """Return the product X @ first; skip the rotation if it is the identity."""
+    """Return X @ first, the transform `first` followed by X; skip identity rotations."""
     if first is SAME or X is SAME:
         return X if first is SAME else first
     if first.E is STRAIGHT:
@@ -417,16 +420,16 @@ def _shapes_on_body(shapes: Sequence[Shape], place: Place) -> Sequence[Shape]:
     return tuple(shape.transform(X) for shape in shapes)
 
 
-def _inertia_warnings(listed: Assembly, model: Model) -> list[str]:
+def _inertia_warnings(assembly: Assembly, model: Model) -> list[str]:
     """Return warnings about the inertias and about joints that move no inertia."""
     with np.errstate(all="ignore"):  # the messages report an overflow
-        return [*_check_inertias(listed), *_immobile_joint_warnings(listed, model)]
+        return [*_check_inertias(assembly), *_immobile_joint_warnings(assembly, model)]
 
 
-def _check_inertias(listed: Assembly) -> list[str]:
+def _check_inertias(assembly: Assembly) -> list[str]:
     """Return warnings about impossible inertias of the links; in strict mode raise FormatError."""
     found = []
-    for link in listed.links:
+    for link in assembly.links:
         body, problem = link.inertia, ""
         if body.m > 0:
             problem = inertia_defect(body)
@@ -434,14 +437,14 @@ def _check_inertias(listed: Assembly) -> list[str]:
             problem = f"it has no mass and the moments {np.diag(body.I).tolist()} kg m^2"
         if problem:
             text = f"the inertia of link '{link.name}' is not physical: {problem}"
-            if listed.strict:
-                raise file_error(listed.path, link.line, text)
+            if assembly.strict:
+                raise file_error(assembly.path, link.line, text)
             found.append(_add_line(link.line, text))
     return found
 
 
 def _model(
-    listed: Assembly,
+    assembly: Assembly,
     tree: Sequence[Connection],
     rest: Sequence[Connection],
     places: dict[str, Place],
@@ -449,33 +452,33 @@ def _model(
     moving = [c for c in tree if type(c.joint) is not Fixed]
     if not moving:
         how = "for a floating base, use floating=True or the option --floating of the command line"
-        text = f"robot '{listed.name}' has no movable joint; {how}"
-        raise file_error(listed.path, None, text)
+        text = f"robot '{assembly.name}' has no movable joint; {how}"
+        raise file_error(assembly.path, None, text)
     names = tuple(c.child for c in moving)
-    merged = _links_of_bodies(listed.links, places, len(names))
+    merged = _links_of_bodies(assembly.links, places, len(names))
     inertia = tuple(_inertia(links, places) for links in merged)
     drawn, touching = _shapes_of_bodies(merged, places)
     model = partial(
         Model,
-        listed.name,
+        assembly.name,
         tuple(places[c.parent].body for c in moving),
         tuple(c.joint for c in moving),
         tuple(_compose(c.Xp, places[c.parent].placement) for c in moving),
         inertia,
-        _FALLING if listed.gravity is STANDARD_GRAVITY else read_only(listed.gravity),
+        _FALLING if assembly.gravity is STANDARD_GRAVITY else read_only(assembly.gravity),
         names,
         tuple(c.name for c in moving),
-        drawn if listed.sound_shapes else tuple(drawn),
+        drawn if assembly.sound_shapes else tuple(drawn),
         tuple(n for n, body in zip(names, inertia, strict=True) if not _is_nonzero(body)),
         tuple(_loop(c, places) for c in rest),
-        touching if listed.sound_shapes else tuple(touching),
+        touching if assembly.sound_shapes else tuple(touching),
     )
     try:
         return _make_model(model, names, inertia)
     except ImmobileError as error:
-        raise file_error(listed.path, moving[error.joint].line, f"joint {error}") from None
+        raise file_error(assembly.path, moving[error.joint].line, f"joint {error}") from None
     except ValueError as error:
-        raise file_error(listed.path, None, str(error)) from None
+        raise file_error(assembly.path, None, str(error)) from None
 
 
 _FALLING = read_only(STANDARD_GRAVITY)
@@ -506,14 +509,14 @@ def _links_of_bodies(links: Iterable[Link], places: dict[str, Place], nb: int) -
     return merged
 
 
-def _immobile_joint_warnings(listed: Assembly, model: Model) -> list[str]:
-    """Return the warning about a joint that moves no inertia, as a list, or an empty list.
+def _immobile_joint_warnings(assembly: Assembly, model: Model) -> list[str]:
+    """Return a list with the warning about a joint that moves no inertia; empty if none exists.
 
     Forward dynamics has no solution for such a joint.
     """
     if (idle := model.idle_joint) is None:
         return []
-    line = next((c.line for c in listed.connections if c.name == idle), 0)
+    line = next((c.line for c in assembly.connections if c.name == idle), 0)
     return [_add_line(line, f"joint '{idle}' can move without moving any inertia")]
 
 
@@ -563,60 +566,70 @@ def _loop(c: Connection, places: dict[str, Place]) -> LoopJoint:
 
 
 def _couplings(
-    listed: Assembly, numbers: dict[str, int], model: Model
+    assembly: Assembly, numbers: dict[str, int], model: Model
 ) -> tuple[tuple[Coupling, ...], list[Callable[[], str]]]:
     """Return the couplings of the mimic joints, and warnings about the ignored couplings.
 
     `numbers` maps joint names to joint indices. A mimic joint may follow another mimic joint. The
     coupling then refers to the last source of the chain, which is not a mimic joint.
     """
-    if not listed.mimic_joints:
+    if not assembly.mimic_joints:
         return (), []
-    by_name = {f.joint: f for f in listed.mimic_joints}
-    fixed = {c.name for c in listed.connections} - set(numbers)
+    by_name = {mimic.joint: mimic for mimic in assembly.mimic_joints}
+    fixed = {c.name for c in assembly.connections} - set(numbers)
     couplings, left_out = list[Coupling](), list[Callable[[], str]]()
-    for f in listed.mimic_joints:
-        if f.joint in fixed:
-            text = f"joint '{f.joint}' is fixed; its mimic constraint is ignored"
-            left_out.append(partial(_add_line, f.line, text))
+    for mimic in assembly.mimic_joints:
+        if mimic.joint in fixed:
+            text = f"joint '{mimic.joint}' is fixed; its mimic constraint is ignored"
+            left_out.append(partial(_add_line, mimic.line, text))
             continue
-        source, (offset, ratio, *curve) = _chain(listed, by_name, f)
+        source, (offset, ratio, *curve) = _chain(assembly, by_name, mimic)
         if source not in numbers:
-            left_out.append(partial(_free_joint_warning, f, source, list(numbers)))
+            left_out.append(partial(_free_joint_warning, mimic, source, list(numbers)))
             continue
-        if any(model.joint[numbers[name]].nv != 1 for name in (f.joint, source)):
-            text = f"joint '{f.joint}' follows '{source}'; both need one degree of freedom"
-            raise file_error(listed.path, f.line, text)
-        indices = numbers[f.joint], numbers[source]
+        if any(model.joint[numbers[name]].nv != 1 for name in (mimic.joint, source)):
+            text = f"joint '{mimic.joint}' follows '{source}'; both need one degree of freedom"
+            raise file_error(assembly.path, mimic.line, text)
+        indices = numbers[mimic.joint], numbers[source]
         couplings.append(Coupling(*indices, ratio, offset, tuple(curve)))
     return tuple(couplings), left_out
 
 
-def _free_joint_warning(f: ParsedMimicJoint, source: str, joints: Sequence[str]) -> str:
+def _free_joint_warning(mimic: ParsedMimicJoint, source: str, joints: Sequence[str]) -> str:
     """Return the warning about a mimic joint whose source is not a movable joint.
 
-    The warning suggests a joint of a similar name. The caller creates the warning only for display,
-    because the search for this name takes time.
+    The warning suggests a joint of a similar name. The search for this name takes time, so the
+    caller calls this function only when it displays the warning.
     """
-    text = f"joint '{f.joint}' follows '{source}', which is not a movable joint"
-    return _add_line(f.line, f"{text}{nearest(source, joints)}; its mimic constraint is ignored")
+    text = f"joint '{mimic.joint}' follows '{source}', which is not a movable joint"
+    return _add_line(
+        mimic.line, f"{text}{nearest(source, joints)}; its mimic constraint is ignored"
+    )
 
 
 def _chain(
-    listed: Assembly, by_name: dict[str, ParsedMimicJoint], f: ParsedMimicJoint
+    assembly: Assembly, by_name: dict[str, ParsedMimicJoint], mimic: ParsedMimicJoint
 ) -> tuple[str, list[float]]:
-    """Return the last source in the chain of mimic joints from f, and the total polynomial.
+    """Return the last source in the chain of mimic joints that begins with `mimic`.
 
-    The polynomial is given by its coefficients, by increasing power. `by_name` contains all mimic
-    joints.
+    `by_name` contains all mimic joints.
+
+    Returns:
+        The name of the last source, which is not a mimic joint, and the coefficients of a
+        polynomial by increasing power. The polynomial is the position of `mimic` as a function of
+        the position of this source.
     """
-    source, coefficients, seen = f.source, [f.offset, f.ratio, *f.curve], {f.joint}
+    source, coefficients, seen = (
+        mimic.source,
+        [mimic.offset, mimic.ratio, *mimic.curve],
+        {mimic.joint},
+    )
     while source in by_name:
         if source in seen:
             raise file_error(
-                listed.path,
-                f.line,
-                f"joint '{f.joint}' mimics itself; it must mimic another joint",
+                assembly.path,
+                mimic.line,
+                f"joint '{mimic.joint}' mimics itself; it must mimic another joint",
             )
         seen.add(source)
         inner = by_name[source]
@@ -661,14 +674,14 @@ def align_parallel_axes(
     return found
 
 
-def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
+def describe_robot_with_loops(assembly: Assembly) -> RobotDescription:
     """Return the robot of `describe_robot`, with the joints of infinitesimal mechanisms fixed.
 
     The description has a warning for each loop with fixed joints.
     """
-    _check(listed)
-    listed = split_bodies(listed)
-    robot = describe_robot(listed)
+    _check(assembly)
+    assembly = split_bodies(assembly)
+    robot = describe_robot(assembly)
     model = robot.model
     if not model.loops:
         return robot
@@ -682,7 +695,7 @@ def describe_robot_with_loops(listed: Assembly) -> RobotDescription:
         model.loop_names[l]: [model.joint_names[i] for i in joints]
         for l, joints in infinitesimal_mechanisms(model, q0).items()
     }
-    return _assemble_loops(describe_robot(_fix_loops(listed, loops))) if loops else robot
+    return _assemble_loops(describe_robot(_fix_loops(assembly, loops))) if loops else robot
 
 
 OPEN = 1e-4  # [m or rad] plants accept smaller loop errors as rounding errors of a file
@@ -716,14 +729,14 @@ def _assemble_loops(robot: RobotDescription) -> RobotDescription:
     return replace(robot, q0=read_only(q0), warnings=LazyTuple(lambda: (*warnings, text)))
 
 
-def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
+def _fix_loops(assembly: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly:
     """Return an assembly in which the joints of immobile loops are fixed.
 
     The keys of `loops` are the loop joints, which the function removes. The values are the other
     joints of each loop, which become fixed joints. The function adds a warning for each loop.
     """
     fixed = {name for joints in loops.values() for name in joints}
-    line = {c.name: c.line for c in listed.connections}
+    line = {c.name: c.line for c in assembly.connections}
     warnings = [
         f"line {line[loop]}: the loop of '{loop}' is an infinitesimal mechanism; its joints "
         f"{', '.join(joints)} are fixed"
@@ -731,7 +744,7 @@ def _fix_loops(listed: Assembly, loops: Mapping[str, Sequence[str]]) -> Assembly
     ]
     connections = [
         c._replace(joint=Fixed(), joint_properties={}) if c.name in fixed else c
-        for c in listed.connections
+        for c in assembly.connections
         if c.name not in loops
     ]
-    return listed._replace(connections=connections, warnings=[*listed.warnings, *warnings])
+    return assembly._replace(connections=connections, warnings=[*assembly.warnings, *warnings])

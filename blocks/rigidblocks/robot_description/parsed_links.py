@@ -180,11 +180,10 @@ class ParsedSensor(NamedTuple):
         link: The link that carries the sensor, by default the base.
         joints: The joints of the sensor.
         reference: The link and the placement of the reference frame, or None.
-        outboard: The links whose inertias the field `parts` of the sensor lists.
-        joint: The name of a joint, or "". If a joint is given, the links outboard of this joint
-            replace `outboard`.
+        outboard: The links whose inertias the sensor needs in its field `parts`.
+        joint: The name of a joint, or "". The links outboard of this joint replace `outboard`.
         obstacles: The obstacles with their links; each placement is relative to the link.
-        path_links: The links of the frames of the line of a length sensor.
+        path_links: The link of each frame on the line that a length sensor measures.
     """
 
     sensor: Sensor

@@ -42,7 +42,7 @@ class IgnoredElement(NamedTuple):
 
 
 class RejectedElement(NamedTuple):
-    """Element or attribute that the reader rejects; `value` is a text that it rejects."""
+    """Element or attribute that the reader rejects; `value` is an example of a rejected value."""
 
     value: str = ""
 
@@ -66,9 +66,9 @@ def unread_elements(root: Element, table: Table) -> Iterator[str]:
 
 
 def repeated_elements(root: Element, once: Mapping[str, str]) -> Iterator[str]:
-    """Yield a warning for each repeated child, of which the reader uses only the first.
+    """Yield a warning for each repeated child; the reader uses only the first occurrence.
 
-    `once` contains the names of these children by the tag of the parent.
+    `once` maps the tag of a parent to the tags of these children, separated by spaces.
     """
     for parent in root.iter(*once):
         first: dict[str, Element] = {}
@@ -228,8 +228,8 @@ def _rules(read: str, ignored: str = "", **more: Rule) -> dict[str, Rule]:
     """Return a rule for each element or attribute name, by name.
 
     `read` contains the supported names and `ignored` the ignored names, separated by spaces; the
-    reasons are in `_REASONS`. `more` contains the rules of other names; the keyword a__b stands for
-    the name a:b.
+    reasons are in `_REASONS`. The keyword arguments `more` are the rules of further names. In a
+    keyword, two underscores stand for a colon.
     """
     rules: dict[str, Rule] = dict.fromkeys(read.split(), ReadElement())
     rules |= {name: IgnoredElement(_REASON_OF[name]) for name in ignored.split()}

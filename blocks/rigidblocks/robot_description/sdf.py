@@ -96,8 +96,7 @@ def base_of(element: Element) -> str:
 class Poses:
     """Poses of the links, joints and frames of a model in world coordinates.
 
-    `attached` maps each name to the element and to the default reference frame of the <pose> in the
-    element.
+    `attached` maps each name to a pair: the element, and the default reference frame of its <pose>.
     `found` contains the poses that have already been computed, initially the pose of the model.
     """
 
@@ -203,7 +202,7 @@ def _check_unique(element: Element, attached: Mapping[str, tuple[Element, str]])
 
 
 def _excluded_pairs(model: Element) -> list[tuple[str, str]]:
-    """Return the pairs of links without contact, for which <self_collide> is false in both links.
+    """Return the pairs of links without contact: <self_collide> is false for both links.
 
     The default of a link is <self_collide> of the model. The default of the model is false.
     """
@@ -405,8 +404,8 @@ class _Reader:
             frame = unused_name(name, {*attached, *places})
             self.joint_frames[name] = frame
             attached[frame] = (e, _text(e, "child"))
-        inside = Poses(attached, {MODEL: SAME, **places})
-        self.poses = Poses(attached, {MODEL: self._model_pose(inside), **places})
+        frame_poses = Poses(attached, {MODEL: SAME, **places})
+        self.poses = Poses(attached, {MODEL: self._model_pose(frame_poses), **places})
 
     def joint_pose(self, name: str) -> Transform:
         """Return the pose of the frame of a joint in world coordinates."""
@@ -425,7 +424,7 @@ class _Reader:
     def sensors(
         self, connections: Sequence[Connection], unread: list[str]
     ) -> Iterator[ParsedSensor]:
-        """Yield the outputs of supported sensors; append warnings about others to `unread`."""
+        """Yield the outputs of the sensors; append warnings about unsupported ones to `unread`."""
         world = self.model.getparent()
         field, step = MAGNETIC_FIELD, LARGEST_STEP
         if world.tag == "world":
@@ -450,11 +449,11 @@ class _Reader:
                 place = _sensor_place(element, frame, joint, self.poses)
                 yield from sensor_outputs(element, place, field, step, unread)
 
-    def _model_pose(self, inside: Poses) -> Transform:
+    def _model_pose(self, frame_poses: Poses) -> Transform:
         """Return the pose of the model in its world.
 
         The <pose> of a model is the pose of the model frame named by the attribute placement_frame.
-        `inside` contains the poses of the frames in model coordinates.
+        `frame_poses` contains the poses of the frames in model coordinates.
         """
         world = self.model.getparent()
         frames = {
@@ -465,10 +464,10 @@ class _Reader:
         name = (self.model.get("placement_frame") or "").strip()
         if not name:
             return placed
-        if name not in inside.attached:
-            hint = nearest(name, sorted(inside.attached))
+        if name not in frame_poses.attached:
+            hint = nearest(name, sorted(frame_poses.attached))
             raise format_error(self.model, f"the placement_frame '{name}' does not exist{hint}")
-        X: Transform = inside[name].inverse() @ placed
+        X: Transform = frame_poses[name].inverse() @ placed
         return X
 
     def _canonical_link(self) -> str:
@@ -613,10 +612,11 @@ class _Reader:
     def _angle(
         self, gear: Element, connections: Sequence[Connection], reference: str, link: str, axis: str
     ) -> tuple[str, float]:
-        """Return the joint between the reference body of a gearbox and a link, and a sign.
+        """Return the joint that defines an angle of a gearbox, and the sign of the angle.
 
-        The sign is 1 if the gearbox angle about the axis `axis` increases with the joint position,
-        else -1.
+        The joint connects `link` to the reference body `reference`. The sign is 1 if the angle
+        about the axis in the element <axis> or <axis2> increases with the joint position, else -1.
+        `axis` is the tag of this element.
         """
         name = required_attribute(gear, "name")
         for c in connections:

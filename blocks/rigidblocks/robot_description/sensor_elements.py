@@ -183,9 +183,9 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
 
 
 def _sensor_line(m: Any, names: Names, kind: str, number: int) -> tuple[list[str], BodyLine | None]:
-    """Return the links and the line of the length that a sensor of a tendon or actuator measures.
+    """Return the line on which a tendon or actuator sensor measures, and the links of its frames.
 
-    The line is None for sensors along joint positions.
+    The line is None if the sensor value is a function of joint values.
     """
     if kind in _AT_TENDON and is_path(m, number):
         return tendon_path(m, number, names.links)
@@ -602,7 +602,7 @@ def _noise_type(element: Element) -> str:
 
 
 def _noise(element: Element | None) -> tuple[float, ...]:
-    """Return the parameters of a <noise> element in the order of `_NOISE`; default zeros."""
+    """Return the parameters of a <noise> element in the order of `_NOISE`; zeros without noise."""
     kind = "none" if element is None else _noise_type(element)
     if element is None or kind == "none":
         return (0.0,) * len(_NOISE)

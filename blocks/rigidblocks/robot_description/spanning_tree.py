@@ -21,30 +21,30 @@ def root_name(joints: Iterable[str]) -> str:
     return unused_name("root_joint", set(joints))
 
 
-def spanning_tree(listed: Assembly) -> tuple[list[Connection], list[Connection]]:
+def spanning_tree(assembly: Assembly) -> tuple[list[Connection], list[Connection]]:
     """Return the tree joints, depth first in file order, and the loop joints."""
     inward: dict[str, Connection] = {}
-    for c in listed.connections:
+    for c in assembly.connections:
         if c.child != WORLD and c.child not in inward and not c.closes:
             inward[c.child] = c
-        elif not listed.loops:
+        elif not assembly.loops:
             first = inward[c.child]
             text = (
                 f"link '{c.child}' is the child of two joints, '{first.name}' in line "
                 f"{first.line} and '{c.name}'; a tree needs exactly one parent joint per link"
             )
-            raise file_error(listed.path, c.line, text)
-    roots = [link for link in listed.links if link.name not in inward]
-    root = [_base_connection(listed, roots, inward)] if roots else []
+            raise file_error(assembly.path, c.line, text)
+    roots = [link for link in assembly.links if link.name not in inward]
+    root = [_base_connection(assembly, roots, inward)] if roots else []
     inward |= {c.child: c for c in root}
-    connections, first_inward = [*root, *listed.connections], inward
-    if listed.loops:
+    connections, first_inward = [*root, *assembly.connections], inward
+    if assembly.loops:
         inward = _inward_joints(connections)
-        _prefer_loaded_joints(inward, connections, {f.joint for f in listed.mimic_joints})
+        _prefer_loaded_joints(inward, connections, {f.joint for f in assembly.mimic_joints})
     tree = _depth_first(c for c in connections if inward.get(c.child) is c)
     rest = [c for c in connections if inward.get(c.child) is not c]
-    if len(tree) < len(listed.links):
-        raise _cycle_error(listed, first_inward, {c.child for c in tree})
+    if len(tree) < len(assembly.links):
+        raise _cycle_error(assembly, first_inward, {c.child for c in tree})
     return tree, rest
 
 
@@ -83,9 +83,9 @@ def _prefer_loaded_joints(
 ) -> None:
     """Select joints with springs, damping, friction or limits as tree joints if possible.
 
-    Loop joints do not support these properties. A mimic joint (`followers`) or a joint with forces
-    has priority over a joint that has only limits. `inward` contains the parent joint of each link;
-    the function modifies it.
+    Loop joints do not support these properties. A mimic joint (in `followers`), or a joint with
+    springs, damping or friction, has priority over a joint that has only limits. `inward`
+    contains the parent joint of each link; the function modifies it.
     """
     swapped = True
     while swapped:
@@ -104,7 +104,7 @@ def _load(c: Connection, followers: Container[str]) -> int:
     return 2 * (c.name in followers or bool({*found} - {"limits"})) + ("limits" in found)
 
 
-def split_bodies(listed: Assembly) -> Assembly:
+def split_bodies(assembly: Assembly) -> Assembly:
     """Return an equivalent assembly in which every joint with properties is a tree joint.
 
     If a loop joint has properties, a coupling or an actuator, the function splits the child link of
@@ -115,36 +115,37 @@ def split_bodies(listed: Assembly) -> Assembly:
     Raises:
         FormatError: The child has no mass, so its halves would have no inertia.
     """
-    tree, rest = spanning_tree(listed)
-    needed = {name for f in listed.mimic_joints for name in (f.joint, f.source)}
-    needed |= {name for names, one in listed.actuators if one.line is None for name in names}
+    tree, rest = spanning_tree(assembly)
+    needed = {name for f in assembly.mimic_joints for name in (f.joint, f.source)}
+    needed |= {name for names, one in assembly.actuators if one.line is None for name in names}
     loaded = [c for c in rest if c.joint.nv and (c.name in needed or joint_properties(c))]
     if not loaded:
-        return listed
-    links = {link.name: link for link in listed.links}
-    connections = {c.name: c for c in listed.connections}
+        return assembly
+    links = {link.name: link for link in assembly.links}
+    connections = {c.name: c for c in assembly.connections}
     if tree[0].name not in connections:  # the base joint, because a half may be joined to the world
         connections = {tree[0].name: tree[0], **connections}
     for c in loaded:
         half = unused_name(f"{c.child or 'base'}_{c.name}", links)
-        inertia = _split_inertia(listed, links, tree, c)
+        inertia = _split_inertia(assembly, links, tree, c)
         links[half] = Link(half, c.line, inertia)
         connections[c.name] = c._replace(child=half, closes=False)
         name = unused_name(f"{c.name}_loop", connections)
         connections[name] = Connection(
             name, c.line, half, c.child, Fixed(), SAME, SAME, closes=True
         )
-    return listed._replace(links=[*links.values()], connections=[*connections.values()])
+    return assembly._replace(links=[*links.values()], connections=[*connections.values()])
 
 
 def _split_inertia(
-    listed: Assembly, links: dict[str, Link], tree: Sequence[Connection], c: Connection
+    assembly: Assembly, links: dict[str, Link], tree: Sequence[Connection], c: Connection
 ) -> RigidInertia:
-    """Halve the inertia of the heaviest link fixed to the child of joint c; return the half.
+    """Return half of an inertia of the body that contains the child link of joint c.
 
-    The result is in the coordinates of the child. The function also halves the inertia of the link
-    in `links`. If the child is fixed to the base, the function returns the inertia of the heaviest
-    link of the robot. This inertia has no effect, because the new half does not move.
+    The function selects the heaviest of the child and the links that are fixed to it. It halves the
+    inertia of this link in `links`, and returns the other half in child coordinates. If the child
+    is fixed to the base, it returns the inertia of the heaviest link of the robot and does not
+    change `links`. This inertia has no effect, because the new link does not move.
     """
     places = _links_fixed_to(c.child, tree)
     name = max(places.keys() & links.keys(), key=lambda one: links[one].inertia.m, default=WORLD)
@@ -156,7 +157,7 @@ def _split_inertia(
             f"joint '{c.name}' closes a loop, and its child '{c.child}' has no mass; therefore the "
             f"joint cannot have {', '.join(joint_properties(c)) or 'a coupling or an actuator'}"
         )
-        raise file_error(listed.path, c.line, text)
+        raise file_error(assembly.path, c.line, text)
     half = RigidInertia(whole.m / 2, whole.h / 2, whole.I / 2)
     links[name] = links[name]._replace(inertia=half)
     return half.transform_to_parent(places[name])
@@ -206,7 +207,7 @@ _PROPERTIES = {
 
 
 def _base_connection(
-    listed: Assembly, roots: list[Link], inward: dict[str, Connection]
+    assembly: Assembly, roots: list[Link], inward: dict[str, Connection]
 ) -> Connection:
     """Return the joint between the fixed base and the only link without a parent joint.
 
@@ -221,19 +222,21 @@ def _base_connection(
             else (first, "although other links are joined to the world")
         )
         text = f"link '{link.name}' has no parent joint, {what}; only the base has no parent joint"
-        raise file_error(listed.path, link.line, text)
-    joint: Joint = SixDoF() if listed.floating else Fixed()
-    X = listed.origin if listed.origin and not listed.floating else SAME
-    name = root_name(c.name for c in listed.connections)
+        raise file_error(assembly.path, link.line, text)
+    joint: Joint = SixDoF() if assembly.floating else Fixed()
+    X = assembly.origin if assembly.origin and not assembly.floating else SAME
+    name = root_name(c.name for c in assembly.connections)
     return Connection(name, first.line, WORLD, first.name, joint, X)
 
 
-def _cycle_error(listed: Assembly, inward: dict[str, Connection], reached: set[str]) -> FormatError:
+def _cycle_error(
+    assembly: Assembly, inward: dict[str, Connection], reached: set[str]
+) -> FormatError:
     """Return an error that names the joints of a cycle of links.
 
     `inward` contains the parent joint of each link, and `reached` the links connected to the base.
     """
-    name = next(link.name for link in listed.links if link.name not in reached)
+    name = next(link.name for link in assembly.links if link.name not in reached)
     seen: list[str] = []
     while name not in seen:
         seen.append(name)
@@ -243,7 +246,7 @@ def _cycle_error(listed: Assembly, inward: dict[str, Connection], reached: set[s
     loop = loop[first:] + loop[:first]
     joints = ", ".join(f"'{c.name}'" for c in loop)
     return file_error(
-        listed.path,
+        assembly.path,
         loop[0].line,
         f"the joints {joints} form a cycle that is not connected to the base",
     )

@@ -65,13 +65,13 @@ from rigidblocks.spatial.spatial import Array, RigidInertia, Transform, xlt
 ZERO = (0.0, 0.0, 0.0)
 
 
-def shapes_of(link: Element, kind: str, later: bool) -> Sequence[Shape]:
+def shapes_of(link: Element, kind: str, lazy: bool) -> Sequence[Shape]:
     """Return the visual or collision shapes of a <link> in link coordinates.
 
-    `kind` is "visual" or "collision". If `later` is True, the function creates the shapes at first
+    `kind` is "visual" or "collision". If `lazy` is True, the shapes are created at their first
     use. The function skips meshes and opens no files.
     """
-    return LazyTuple(_shapes, link, kind) if later else _shapes(link, kind)
+    return LazyTuple(_shapes, link, kind) if lazy else _shapes(link, kind)
 
 
 def has_sound_shapes(root: Element) -> bool:
@@ -129,8 +129,8 @@ def _shapes(link: Element, kind: str) -> tuple[Shape, ...]:
 
 
 def _shapes_of(element: Element) -> list[Shape]:
-    inside = first_of_each(element)
-    geometry, origin = inside.get("geometry"), inside.get("origin")
+    child_map = first_of_each(element)
+    geometry, origin = child_map.get("geometry"), child_map.get("origin")
     given = (ZERO, ZERO) if origin is None else place(origin)
     found = []
     for solid in () if geometry is None else geometry:
@@ -205,12 +205,12 @@ def read_urdf(root: Element, path: Path, *, floating: bool, strict: bool) -> Ass
         )
     sound = has_sound_shapes(root)
     inertials, joints = _INERTIALS(root), _JOINTS(root)
-    insides = [first_of_each(part) for part in (*inertials, *joints)]
-    places, n = _origins(insides), len(inertials)
-    links = _links(_LINKS(root), inertials, insides[:n], places[:n], sound)
-    connections = _connections(joints, insides[n:], places[n:], warnings)
+    child_maps = [first_of_each(part) for part in (*inertials, *joints)]
+    places, n = _origins(child_maps), len(inertials)
+    links = _links(_LINKS(root), inertials, child_maps[:n], places[:n], sound)
+    connections = _connections(joints, child_maps[n:], places[n:], warnings)
     extensions, loops = _EXTENSIONS(root), list[Connection]()
-    followings = list(_mimic_joints(joints, insides[n:]))
+    followings = list(_mimic_joints(joints, child_maps[n:]))
     switches = [e for e in extensions if e.tag == "gazebo" and e.get("reference") is not None]
     if extensions:
         connections = _add_springs(connections, switches, warnings)
@@ -329,14 +329,14 @@ def _closes_loops(element: Element) -> bool:
 def _read_loops(
     links: Sequence[Link],
     connections: Sequence[Connection],
-    closing: Sequence[Element],
-    followings: list[ParsedMimicJoint],
+    closing_elements: Sequence[Element],
+    mimics: list[ParsedMimicJoint],
     warnings: list[str],
 ) -> tuple[list[Connection], list[Connection]]:
-    """Return the joints and the loop joints, after nearly parallel axes become exactly parallel.
+    """Return the joints `connections` and the loop joints, with exactly parallel joint axes.
 
-    `closing` contains the elements that define the loop joints. The function appends the mimic
-    joints among them to `followings`.
+    The function makes nearly parallel axes exactly parallel. The XML elements `closing_elements`
+    define the loop joints. The function appends the mimic joints of these elements to `mimics`.
     """
     places = _places_at_rest(links, connections)
     if any(link.name not in places for link in links):
@@ -344,12 +344,12 @@ def _read_loops(
     turned = {c.name: (c.Xp @ places[c.parent]).E for c in connections if c.parent in places}
     loops = list[Connection]()
     taken = {c.name for c in connections}
-    for element in closing:
+    for element in closing_elements:
         if element.tag == "gazebo":
             for found in loop_joints(element, places, warnings):
                 loops.append(found.connection)
                 turned[found.connection.name] = found.rotation
-                followings += found.mimics
+                mimics += found.mimics
         else:
             loops.append(_ball_constraint(element, {*taken, *(c.name for c in loops)}))
     known = [c for c in (*connections, *loops) if c.name in turned]
@@ -420,9 +420,10 @@ def _drake_ends(element: Element) -> tuple[tuple[str, Array], tuple[str, Array]]
 
 
 def _drake_part(element: Element, key: str, required: bool) -> Element:
-    """Return the child of a Drake extension NAME with the tag NAME_key.
+    """Return the child <drake:NAME_KEY> of the Drake extension <drake:NAME>, or None.
 
-    If the child is missing and `required` is True, the function raises FormatError.
+    KEY is the argument `key`, for example body_A. The function raises FormatError if a `required`
+    child is missing.
     """
     name = f"{_local_name(element)}_{key}"
     found = [child for child in element.iterchildren("*") if _local_name(child) == name]
@@ -545,29 +546,30 @@ def read_link(element: Element) -> Link:
         FormatError: The element is invalid; the message contains its line number.
     """
     inertials = list(element.iterchildren("inertial"))[:1]
-    insides = [first_of_each(inertial) for inertial in inertials]
-    return _links([element], inertials, insides, _origins(insides), later=False)[0]
+    child_maps = [first_of_each(inertial) for inertial in inertials]
+    return _links([element], inertials, child_maps, _origins(child_maps), lazy=False)[0]
 
 
 def _links(
     elements: Sequence[Element],
     inertials: Sequence[Element],
-    insides: Sequence[Children],
+    child_maps: Sequence[Children],
     places: Sequence[Origin],
-    later: bool,
+    lazy: bool,
 ) -> list[Link]:
-    """Return the links of <link> elements, with the first <inertial> of each link.
+    """Return the links of <link> elements.
 
-    `insides` and `places` are the children and the origin of each <inertial>. The function
-    processes all elements with array operations, which is faster than a call for each element.
+    `inertials` contains the first <inertial> of each link that has one. `child_maps` contains the
+    children of each <inertial> by tag, and `places` its origin. The function processes all elements
+    with array operations, which is faster than a call for each element.
     """
     names = _required_attributes(elements, "name")
     if len(inertials) == len(elements):
-        bodies = _inertias(inertials, insides, places, names)
+        bodies = _inertias(inertials, child_maps, places, names)
     else:
         name_of = dict(zip(elements, names, strict=True))
         owners = [inertial.getparent() for inertial in inertials]
-        some = _inertias(inertials, insides, places, [name_of[owner] for owner in owners])
+        some = _inertias(inertials, child_maps, places, [name_of[owner] for owner in owners])
         of = dict(zip(owners, some, strict=True))
         bodies = [of.get(element, NOTHING) for element in elements]
     return [
@@ -575,8 +577,8 @@ def _links(
             name,
             element.sourceline,
             body,
-            shapes_of(element, "visual", later),
-            shapes_of(element, "collision", later),
+            shapes_of(element, "visual", lazy),
+            shapes_of(element, "collision", lazy),
         )
         for element, name, body in zip(elements, names, bodies, strict=True)
     ]
@@ -590,12 +592,12 @@ def _required_attributes(elements: Sequence[Element], attribute: str) -> list[st
 
 def _inertias(
     elements: Sequence[Element],
-    insides: Sequence[Children],
+    child_maps: Sequence[Children],
     places: Sequence[Origin],
     names: Sequence[str],
 ) -> list[RigidInertia]:
-    masses = _required_children(elements, insides, "mass")
-    moments = _required_children(elements, insides, "inertia")
+    masses = _required_children(elements, child_maps, "mass")
+    moments = _required_children(elements, child_maps, "inertia")
     return inertias(
         (mass, name, m, place, rows)
         for mass, name, (m,), place, rows in zip(
@@ -610,27 +612,30 @@ def _inertias(
 
 
 def _required_children(
-    elements: Sequence[Element], insides: Sequence[Children], name: str
+    elements: Sequence[Element], child_maps: Sequence[Children], name: str
 ) -> Sequence[Element]:
     """Return the child `name` of each element; raise FormatError if a child is missing.
 
-    `insides` contains the children of each element by name.
+    `child_maps` contains the children of each element by tag.
     """
-    found = [inside.get(name) for inside in insides]
+    found = [child_map.get(name) for child_map in child_maps]
     if None in found:
         element = elements[found.index(None)]
         raise format_error(element, f"<{element.tag}> needs a <{name}>")
     return found
 
 
-def _origins(insides: Sequence[Children]) -> list[Origin]:
-    """Return the position and the angles in the <origin> of each element, by default `HERE`."""
-    given = [inside["origin"] for inside in insides if "origin" in inside]
+def _origins(child_maps: Sequence[Children]) -> list[Origin]:
+    """Return the position and the angles in the <origin> of each element, by default `HERE`.
+
+    `child_maps` contains the children of each element by tag.
+    """
+    given = [child_map["origin"] for child_map in child_maps if "origin" in child_map]
     found = origins(given)
-    if len(given) == len(insides):
+    if len(given) == len(child_maps):
         return found
     known = iter(found)
-    return [next(known) if "origin" in inside else HERE for inside in insides]
+    return [next(known) if "origin" in child_map else HERE for child_map in child_maps]
 
 
 # ---- joints ----
@@ -642,21 +647,21 @@ def read_connection(element: Element, warnings: list[str]) -> Connection:
     Raises:
         FormatError: The element is invalid.
     """
-    insides = [first_of_each(element)]
-    return _connections([element], insides, _origins(insides), warnings)[0]
+    child_maps = [first_of_each(element)]
+    return _connections([element], child_maps, _origins(child_maps), warnings)[0]
 
 
 def _connections(
     elements: Sequence[Element],
-    insides: Sequence[Children],
+    child_maps: Sequence[Children],
     places: Sequence[Origin],
     warnings: list[str],
 ) -> list[Connection]:
     names, kinds = _required_attributes(elements, "name"), _required_attributes(elements, "type")
-    parents = _required_attributes(_required_children(elements, insides, "parent"), "link")
-    children = _required_attributes(_required_children(elements, insides, "child"), "link")
-    moved = list(map(_joint, elements, insides, names, kinds))
-    said = _joint_properties(elements, insides, names, kinds, moved, warnings)
+    parents = _required_attributes(_required_children(elements, child_maps, "parent"), "link")
+    children = _required_attributes(_required_children(elements, child_maps, "child"), "link")
+    placed_joints = list(map(_joint, elements, child_maps, names, kinds))
+    said = _joint_properties(elements, child_maps, names, kinds, placed_joints, warnings)
     return [
         Connection(
             name,
@@ -669,28 +674,28 @@ def _connections(
             values,
         )
         for element, name, parent, child, (turn, joint), origin, values in zip(
-            elements, names, parents, children, moved, placements(places), said, strict=True
+            elements, names, parents, children, placed_joints, placements(places), said, strict=True
         )
     ]
 
 
-def _joint(element: Element, inside: Children, name: str, kind: str) -> tuple[Transform, Joint]:
+def _joint(element: Element, child_map: Children, name: str, kind: str) -> tuple[Transform, Joint]:
     """Return the transform from link to joint coordinates, and the joint of a <joint> element.
 
-    The transform is SAME if it is the identity. `inside` contains the children of the element by
-    name.
+    The transform is SAME if it is the identity. `child_map` contains the children of the element by
+    tag.
     """
     match kind:
         case "revolute" | "continuous":
-            return SAME, _REVOLUTE.get(axis := _axis(inside, name)) or Revolute(axis)
+            return SAME, _REVOLUTE.get(axis := _axis(child_map, name)) or Revolute(axis)
         case "prismatic":
-            return SAME, Prismatic(_axis(inside, name))
+            return SAME, Prismatic(_axis(child_map, name))
         case "fixed":
             return SAME, Fixed()
         case "floating":
             return SAME, SixDoF()
         case "planar":
-            return Transform(_normal_to_z(np.array(_axis(inside, name))), np.zeros(3)), Planar()
+            return Transform(_normal_to_z(np.array(_axis(child_map, name))), np.zeros(3)), Planar()
     known = "revolute, continuous, prismatic, fixed, floating, planar"
     raise format_error(element, f"joint '{name}' has the type '{kind}'; it must be one of {known}")
 
@@ -698,8 +703,8 @@ def _joint(element: Element, inside: Children, name: str, kind: str) -> tuple[Tr
 _REVOLUTE = {axis: Revolute(axis) for x in (X, Y, Z) for axis in (x, (-x[0], -x[1], -x[2]))}
 
 
-def _axis(inside: Children, name: str) -> tuple[float, float, float]:
-    if (axis := inside.get("axis")) is None:
+def _axis(child_map: Children, name: str) -> tuple[float, float, float]:
+    if (axis := child_map.get("axis")) is None:
         return (1.0, 0.0, 0.0)
     x, y, z = numbers(axis, "xyz", 3, (1.0, 0.0, 0.0))
     if not (x or y or z):
@@ -719,40 +724,47 @@ def _normal_to_z(normal: Array) -> Array:
 
 def _joint_properties(
     elements: Sequence[Element],
-    insides: Sequence[Children],
+    child_maps: Sequence[Children],
     names: Sequence[str],
     kinds: Sequence[str],
-    moved: Sequence[tuple[Transform, Joint]],
+    placed_joints: Sequence[tuple[Transform, Joint]],
     warnings: list[str],
 ) -> list[dict[str, float]]:
     """Return the properties of each joint, and append warnings to `warnings`.
 
-    `insides` contains the children of each element by name, and `moved` the results of `_joint`.
+    `child_maps` contains the children of each element by tag, and `placed_joints` the transform and
+    the joint that `_joint` returns.
     """
-    limits = [inside["limit"] for inside in insides if "limit" in inside]
+    limits = [child_map["limit"] for child_map in child_maps if "limit" in child_map]
     bounds = iter(table(limits, ("lower", "upper", "velocity", "effort"), nan))
     found = []
-    for element, inside, name, kind in zip(elements, insides, names, kinds, strict=True):
-        limit = inside.get("limit")
+    for element, child_map, name, kind in zip(elements, child_maps, names, kinds, strict=True):
+        limit = child_map.get("limit")
         values = (
             {} if limit is None else _limit_properties(limit, name, kind, next(bounds), warnings)
         )
         warnings += (
-            _immobile_warnings(limit, name, values) if limit is not None and kind != "fixed" else ()
+            _nonpositive_limit_warnings(limit, name, values)
+            if limit is not None and kind != "fixed"
+            else ()
         )
         if kind in _LIMITED and "lower" not in values:
             warnings.append(f"line {element.sourceline}: joint '{name}' has no limits")
         found.append(values)
     warnings += [
-        f"line {inside['dynamics'].sourceline}: damping and friction of joint '{name}' of several "
-        "degrees of freedom are not read"
-        for inside, name, (_, joint) in zip(insides, names, moved, strict=True)
-        if joint.nv > 1 and "dynamics" in inside and any(map(inside["dynamics"].get, _RESISTANCE))
+        f"line {child_map['dynamics'].sourceline}: damping and friction of joint '{name}' of "
+        "several degrees of freedom are not read"
+        for child_map, name, (_, joint) in zip(child_maps, names, placed_joints, strict=True)
+        if joint.nv > 1
+        and "dynamics" in child_map
+        and any(map(child_map["dynamics"].get, _RESISTANCE))
     ]
     resisting = [
-        (inside["dynamics"], name, values)
-        for inside, name, (_, joint), values in zip(insides, names, moved, found, strict=True)
-        if joint.nv == 1 and "dynamics" in inside
+        (child_map["dynamics"], name, values)
+        for child_map, name, (_, joint), values in zip(
+            child_maps, names, placed_joints, found, strict=True
+        )
+        if joint.nv == 1 and "dynamics" in child_map
     ]
     forces = table([element for element, _, _ in resisting], _RESISTANCE, 0.0)
     for (element, name, values), row in zip(resisting, forces, strict=True):
@@ -788,7 +800,9 @@ def _limit_properties(
     return values
 
 
-def _immobile_warnings(limit: Element, joint: str, values: Mapping[str, float]) -> Iterator[str]:
+def _nonpositive_limit_warnings(
+    limit: Element, joint: str, values: Mapping[str, float]
+) -> Iterator[str]:
     """Yield a warning for each effort or velocity limit in `values` that is zero or negative."""
     for key in ("effort", "velocity"):
         if values[key] <= 0:
@@ -805,10 +819,10 @@ def _check_not_negative(element: Element, joint: str, forces: Sequence[float]) -
 
 
 def _mimic_joints(
-    elements: Sequence[Element], insides: Sequence[Children]
+    elements: Sequence[Element], child_maps: Sequence[Children]
 ) -> Iterator[ParsedMimicJoint]:
-    for element, inside in zip(elements, insides, strict=True):
-        if (mimic := inside.get("mimic")) is not None:
+    for element, child_map in zip(elements, child_maps, strict=True):
+        if (mimic := child_map.get("mimic")) is not None:
             yield ParsedMimicJoint(
                 mimic.sourceline,
                 required_attribute(element, "name"),

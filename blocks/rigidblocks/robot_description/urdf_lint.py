@@ -63,7 +63,11 @@ def problems(path: str | Path, checks: Sequence[Check] = ()) -> tuple[Problem, .
 def _import_warnings(
     path: Path, reported_lines: set[int], checks: Sequence[Check]
 ) -> Iterator[Problem]:
-    """Yield the problems that `load_model` and `checks` find, except errors on `reported_lines`."""
+    """Yield the problems that `load_model` and `checks` find.
+
+    The function omits an error of `load_model` if `reported_lines` contains the line of the error.
+    It also omits an error without a line if `reported_lines` is not empty.
+    """
     try:
         robot = load_model(path)
     except FormatError as error:
@@ -206,7 +210,7 @@ def _ends(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
 
 
 def _tree(links: list[Element], joints: list[Element]) -> Iterator[Problem]:
-    """Yield a problem for each link with two parents or without a path to the first root link."""
+    """Yield a problem for each further parent joint or root link, and for a missing root link."""
     inward: dict[str | None, Element] = {}
     for joint in joints:
         child = _end(joint, "child")

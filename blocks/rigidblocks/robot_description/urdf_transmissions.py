@@ -1,7 +1,8 @@
 """Transmissions of URDF files as actuators: the elements of ros_control and of ros2_control.
 
-The position a of an actuator is a weighted sum of joint positions q, with the reductions n. For a
-simple transmission, a = n q. For a differential transmission with two actuators and two joints:
+The position a of an actuator is a weighted sum of joint positions q. The weights are products of
+the reductions n_a of the actuators and n_j of the joints. For a simple transmission with the
+reduction n, a = n q. For a differential transmission with two actuators and two joints:
 
     a1 = n_a1 (n_j1 q1 + n_j2 q2),    a2 = n_a2 (n_j1 q1 - n_j2 q2)
 
@@ -10,8 +11,8 @@ For a four-bar linkage:
     a1 = n_a1 n_j1 q1,    a2 = n_a2 (q1 + n_j2 q2)
 
 The joint forces follow from the principle of virtual work: tau_j is the sum of da/dq_j times torque
-over the actuators. For the four-bar linkage, the joint efforts of ros_control differ from these
-forces. The power of these efforts is not equal to the power of the actuators.
+over the actuators. For the four-bar linkage, ros_control computes other joint efforts, whose power
+is not equal to the power of the actuators.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,9 +46,9 @@ def transmission_actuators(
     """Yield the actuators of all transmissions of a URDF; append warnings.
 
     The command of an actuator is the torque of its motor [N m]. The function ignores a transmission
-    with a warning if the kind of the transmission is not supported, if a joint does not exist or
-    does not have exactly one degree of freedom, if a joint already has a transmission, if a
-    reduction is not a number or is zero, or if a product of reductions is too large or too small.
+    with a warning in the following cases. The kind is not supported, or an actuator or joint has
+    another transmission. A joint does not exist, or does not have exactly one degree of freedom. A
+    reduction is not a number or is zero, or a product of reductions is too large or too small.
     """
     joints = {c.name: c for c in connections}
     driven: dict[str, int] = {}
@@ -77,7 +78,7 @@ def _reason_to_ignore(
 
     `parts` contains the actuator elements and the joint elements of the transmission. `driven` maps
     each joint with a transmission to the line of this transmission. `names` contains the names of
-    all previous actuators.
+    the actuators of all previous transmissions.
     """
     kind, (actuators, of) = _kind(element), parts
     count = {SIMPLE: 1, DIFFERENTIAL: 2, FOUR_BAR: 2}.get(kind)
@@ -139,9 +140,11 @@ def _is_reduction(child: Element) -> bool:
 
 
 def _motor(element: Element, gear: float, *weights: float) -> Actuator:
-    """Return an actuator with the gear ratio `gear` at the first joint.
+    """Return the actuator of an element, with a position a that is linear in joint positions.
 
-    `weights` are the weights of the other joints relative to the first joint.
+        a = gear (q_1 + sum_k weights[k] q_(k + 2))
+
+    q_1, q_2, ... are the positions of the joints of the transmission.
     """
     others = tuple((-1, weight) for weight in weights)
     return Actuator(_name(element), -1, gear, others=others, motor="torque")

@@ -1,4 +1,4 @@
-"""Scalars, spatial and planar vectors and their operations (RBDA chapter 2, appendix A).
+"""Spatial and planar vector algebra, and scalar functions (RBDA chapter 2, appendix A).
 
 The package depends only on NumPy.
 """

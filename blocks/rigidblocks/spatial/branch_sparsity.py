@@ -1,11 +1,12 @@
-"""Branch-induced sparsity of the joint-space inertia (RBDA 6.4, 6.5).
+"""Branch-induced sparsity of the joint-space inertia H (RBDA 6.4, 6.5).
 
-The factorizations and products skip the zeros of H and L. H is symmetric positive definite. Row k
-of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so on.
-The array `parent` has one entry per *variable*, -1 for the base. `expand_lambda` computes this
-array from the parents of the bodies. The zero pattern depends only on the tree, so no function
-branches on values. H = L^T L with a lower triangular L. x is a vector (n,) or a matrix of columns
-(n, k).
+H (n, n) is symmetric positive definite, and H = L^T L with a lower triangular L (n, n). x is a
+vector (n,) or a matrix (n, k). The array `parent` (n,) contains the parent of each *variable*, -1
+for the base. `expand_lambda` computes this array from the parents of the bodies.
+
+Row k of H or L has nonzeros below the diagonal only in columns parent[k], parent[parent[k]] and so
+on. The factorizations and products skip the zeros. The zero pattern depends only on the tree, so no
+function branches on values.
 """
 
 from collections.abc import Sequence

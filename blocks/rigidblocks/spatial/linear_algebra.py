@@ -212,14 +212,15 @@ def _largest_column(columns: list[Array], n: int) -> tuple[Array, Any, list[Arra
 
 
 def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
-    """Return orthonormal columns P that extend the span of the columns of Q by k vectors.
+    """Return columns P (n, k) that extend the orthonormal columns Q (n, m) to span `vectors`.
 
-        R = P^T [vectors]
+        R = P^T W
 
-    Column j of P and row j of R are zero if the previous columns already span vector j.
+    W (n, k) has the columns `vectors`. The nonzero columns of P are orthonormal, and normal to Q.
+    Column j of P and row j of R are zero if Q and the previous columns of P span vector j.
 
     Returns:
-        The orthonormal columns P (n, k) and the upper triangular matrix R (k, k).
+        P (n, k) and the upper triangular matrix R (k, k).
     """
     n, m, k = *Q.shape, len(vectors)
     done, R = list(Q.T), np.zeros((k, k), dtype=object if Q.dtype == object else float)
@@ -235,7 +236,7 @@ def completion(Q: Array, vectors: list[Array]) -> tuple[Array, Array]:
 
 
 def project_out(vector: Array, units: Sequence[Array], n: int | None = None) -> Array:
-    """Return the vector without its components along the orthonormal vectors `units`.
+    """Return the component of `vector` normal to the orthonormal vectors `units`.
 
     The method is modified Gram-Schmidt. If n is given, the scalar products use only the first n
     elements.
@@ -246,7 +247,11 @@ def project_out(vector: Array, units: Sequence[Array], n: int | None = None) -> 
 def _split_projection(
     vector: Array, units: Sequence[Array], n: int | None = None
 ) -> tuple[Array, Array]:
-    """Return the vector without its components along orthonormal `units`, and the components."""
+    """Return the component of `vector` normal to the vectors `units`, and its other components.
+
+    The other components are the scalar products of `vector` with the orthonormal `units`. The
+    argument n is as in `project_out`.
+    """
     parts = []
     for unit in units:
         parts.append(unit[:n] @ vector[:n])
@@ -269,9 +274,9 @@ def block_diagonal(blocks: Sequence[Array], dtype: type = float) -> Array:
 
 
 def complement(S: Array) -> Array:
-    """Return a basis (n, n - k) of the vectors normal to all columns of S (n, k), not traced.
+    """Return a basis (n, n - k) of the vectors that are normal to all columns of S (n, k).
 
-    The columns of the basis have unit length and many zeros.
+    S must not be traced. The columns of the basis have unit length and many zeros.
     """
     n = len(S)
     rows: list[Array] = []
@@ -310,13 +315,14 @@ class Reduction(NamedTuple):
         x = G x + g
 
     G (n, n) has nonzero columns only for the free (independent) variables. g (n,) is zero for the
-    free variables. `free` (n,) is 1 for free variables and 0 for other variables. `kept` (m,) is 1
-    for independent constraints and 0 for dependent constraints.
+    free variables. `free` (n,) is 1 for free variables and 0 for eliminated variables. `kept` (m,)
+    is 1 for independent constraints and 0 for dependent constraints.
 
     For a linear combination r (n,) of the rows of K, M r (m,) contains the coefficients of r with
     respect to the independent rows: K^T M r = r. The rows of M (m, n) for dependent constraints are
-    zero. After the elimination, `rest` (m, n) contains the coefficients of the free variables in
-    the dependent constraints.
+    zero. `rest` (m, n) contains the rows of K for the dependent constraints, after the elimination.
+    An element of `rest` that is not near zero means that a prescribed choice of free variables is
+    not independent.
     """
 
     G: Array
@@ -342,7 +348,7 @@ def reduction(
     m, n = K.shape
     A: Array = np.hstack([K, np.asarray(k)[:, None], np.eye(m)])
     column_used, row_used = np.array([float(j in independent) for j in range(n)]), np.zeros(m)
-    place, limit = np.zeros((n, m)), None
+    pivot_rows, limit = np.zeros((n, m)), None
     for _ in range(min(m, n - len(independent))):
         i, j, size = _largest(A[:, :n], row_used, column_used)
         limit = size * tolerance if limit is None else limit
@@ -350,8 +356,8 @@ def reduction(
         row, column = _unit_vector(m, i, some), _unit_vector(n, j, some)
         A = _eliminate(A, row, column, some)
         row_used, column_used = row_used + row, column_used + column
-        place = place + np.outer(column, row)
-    return _reduction(A, place, row_used)
+        pivot_rows = pivot_rows + np.outer(column, row)
+    return _reduction(A, pivot_rows, row_used)
 
 
 def _eliminate(A: Array, row: Array, column: Array, has_pivot: Any) -> Array:
@@ -366,23 +372,25 @@ def _eliminate(A: Array, row: Array, column: Array, has_pivot: Any) -> Array:
     return A - np.outer(A[:, :n] @ column - row, pivots)
 
 
-def _reduction(A: Array, place: Array, kept: Array) -> Reduction:
-    """Return the reduced row form of the eliminated matrix A = [K | k | 1].
+def _reduction(A: Array, pivot_rows: Array, kept: Array) -> Reduction:
+    """Return the reduced row form of K x = k.
 
-    `place` (n, m) assigns pivot rows to eliminated variables. Its element [j, i] is 1 if row i is
-    the pivot row of variable j, and otherwise 0. `kept` (m,) is 1 for pivot rows.
+    A is the matrix [K | k | identity] (m, n + 1 + m) after the elimination. Element [j, i] of
+    `pivot_rows` (n, m) is 1 if row i is the pivot row of variable j, and otherwise 0. `kept` (m,)
+    is 1 for pivot rows, and otherwise 0.
     """
-    n, m = place.shape
-    free = 1.0 - place @ np.ones(m)
-    G = np.diag(free) - (place @ A[:, :n]) * free
+    n, m = pivot_rows.shape
+    free = 1.0 - pivot_rows @ np.ones(m)
+    G = np.diag(free) - (pivot_rows @ A[:, :n]) * free
     rest = A[:, :n] * (1.0 - kept)[:, None]
-    return Reduction(G, place @ A[:, n], free, kept, A[:, n + 1 :].T @ place.T, rest)
+    return Reduction(G, pivot_rows @ A[:, n], free, kept, A[:, n + 1 :].T @ pivot_rows.T, rest)
 
 
 def _largest(A: Array, row_used: Array, column_used: Array) -> tuple[Any, Any, Any]:
-    """Return row, column and magnitude of the largest element of A in unused rows and columns.
+    """Return row index, column index and magnitude of the largest element that can be a pivot.
 
-    `row_used` and `column_used` are 1 for used rows and columns, and 0 for others.
+    `row_used` is 1 for a row of A that cannot contain the pivot, and otherwise 0. `column_used` is
+    the same for columns.
     """
     sizes = np.abs(A) * (1.0 - column_used) * (1.0 - row_used)[:, None]
     if sizes.dtype != object:
@@ -462,10 +470,10 @@ def _check_choice(
     names: Sequence[str],
     tolerance: float,
 ) -> None:
-    """Raise ValueError if the variables `choice` are not a valid choice of independent variables.
+    """Raise ValueError unless the variables `choice` are independent and determine all others.
 
-    The variables must be independent and determine all other variables. `free` lists the free
-    variables of `result`, the reduction of K x = k.
+    `choice` contains indices of x in K x = k. `result` is the reduction of these equations, and
+    `free` contains the indices of its free variables.
     """
     given = f"independent variables {', '.join(names[j] for j in choice)}"
     tied = [j for j in choice if np.any(np.abs(result.rest[:, j]) > tolerance * np.abs(K).max())]
