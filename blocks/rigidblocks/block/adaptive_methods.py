@@ -74,7 +74,7 @@ class Adaptive:
         name: Name of the method.
         explicit: Embedded explicit pair.
         stiff: Linearly implicit (Rosenbrock) pair; its last stage is the error estimate.
-        collocation: Collocation method, whose stages Newton's method computes.
+        collocation: Collocation method. Newton's method computes its stages.
         rtol: Relative tolerance, from 1e-13 to 0.1.
         atol: Absolute tolerance of all states; None: rtol times the nominal value of each state.
         max_inner_steps: Maximum number of trial steps per communication step.

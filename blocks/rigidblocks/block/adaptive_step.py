@@ -103,10 +103,10 @@ def smallest_step_size(t: float, t_end: float) -> float:
 
 
 def is_acceptable(error: float, is_smallest: bool) -> bool:
-    """Return True if the error, divided by the tolerance, allows a step to be accepted.
+    """Return True if a step with the given error may be accepted.
 
-    The limit is 1. If the step has the smallest step size (`is_smallest`), any finite error is
-    accepted.
+    `error` is divided by the tolerance, and its limit is 1. If the step has the smallest step size
+    (`is_smallest`), any finite error is accepted.
     """
     return error <= 1.0 or (is_smallest and error <= MAX_FINITE)
 
@@ -250,7 +250,7 @@ class TrialStepper:
             start: Start of the step.
             h: Step size [s].
             t_end: Time at the end of the step [s]; it can differ from t + h by rounding.
-            s: Step memory; the function adds stiffness votes and costs.
+            s: Step memory; the function updates the votes for implicit steps and WINDOW_COST.
             jacobian: df/dx (n, n) and df/dt (n,) for a Rosenbrock step.
 
         Returns:
@@ -403,9 +403,11 @@ class TrialStepper:
     def _stage_rates(
         self, start: StepStart, h: float, method: Integrator, k: list[Array]
     ) -> list[Array]:
-        """Append the stage derivatives k_2, k_3, ... to the list k, and return the list.
+        """Append the stage derivatives k_2, k_3, ... to the list k = [k_1], and return the list.
 
-        k_i = f(t + c_i h, x + h sum_j a_ij k_j)
+            k_i = f(t + c_i h, x + h sum_j a_ij k_j)
+
+        t [s] and x (n,) are the time and the states at the start of the step of size h [s].
         """
         for a, c in zip(method.a[1:], method.c[1:], strict=True):
             k.append(self.rates(start.m, start.t + c * h, start.x + h * weighted_sum(a, k)))
@@ -426,17 +428,18 @@ class CommunicationStep(NamedTuple):
     end: float
 
     def end_of(self, elapsed: float, h: float) -> float:
-        """Return the time [s] at the end of an inner step of size h that begins at `elapsed` [s].
+        """Return the time [s] at the end of an inner step of size h.
 
-        For the last inner step, the result equals `end` exactly.
+        The inner step begins `elapsed` [s] after the start of the communication step. For the last
+        inner step, the result equals `end` exactly.
         """
         return self.end if h == self.length - elapsed else self.start + (elapsed + h)
 
     def elapsed_after(self, elapsed: float, h: float) -> float:
         """Return the time [s] from the start of the communication step to the end of an inner step.
 
-        The inner step of size h begins at `elapsed` [s]. For the last inner step, the result equals
-        `length` exactly.
+        The inner step of size h begins `elapsed` [s] after the start of the communication step. For
+        the last inner step, the result equals `length` exactly.
         """
         return self.length if h == self.length - elapsed else elapsed + h
 
@@ -500,7 +503,7 @@ class AdaptiveStepper:
         return m
 
     def _step(self, step: CommunicationStep, m: Array, elapsed: float) -> tuple[Array, float]:
-        """Take one inner step that begins at `elapsed` [s] in a communication step.
+        """Take one inner step that begins `elapsed` [s] after the start of a communication step.
 
         Returns:
             Memory vector after the step, and time since the start of the communication step [s].

@@ -313,9 +313,10 @@ def explain_divergence(memory: Memory, method: Method, h: float, m: Array) -> st
 
     The text is empty if an input is not finite. For an adaptive method, the function checks for a
     singular configuration, then for stiffness. For an explicit fixed-step method, it first compares
-    h |lambda|max with the stability limit. |lambda|max is the largest absolute eigenvalue of the
-    Jacobian at the start values or, in a second check, of the modes that `Block.modes` declares.
-    For all fixed-step methods, the function then checks for a singular configuration.
+    h |lambda| with the stability limit for two values of |lambda|. The first value is the spectral
+    radius of the Jacobian at the start values. The second value is the largest absolute eigenvalue
+    that `Block.modes` returns. For all fixed-step methods, the function then checks for a singular
+    configuration.
 
     Args:
         memory: Memory layout of the block.

@@ -67,9 +67,9 @@ class WrittenBlock(BlockInC):
         static inline void NAME(const double *state, const double *ARGUMENT, ..., double *out)
 
     NAME is the property `function`. `state` contains all sampled states before the update, and
-    `out` receives all sampled states after the update. Each ARGUMENT is an input or a parameter
-    (`arguments`). In NumPy runs, the block calls a library that is compiled at the first use.
-    Kernels and native FMUs include the C code, which is shorter than traced code.
+    `out` receives all sampled states after the update. Each ARGUMENT is an input, a parameter or
+    the time (`arguments`). In NumPy runs, the block calls a library that is compiled at the first
+    use. Kernels and native FMUs include the C code, which is shorter than traced code.
 
     The block cannot be traced. `linearize` therefore rejects the block, and a fused system calls
     the C function. Outputs have direct feedthrough only if `reads_at_once` is true. Otherwise the
@@ -260,10 +260,10 @@ class StagedBlock(BlockInC):
 
     g are the switching functions. `stage_inputs`, `rates`, `changes` and `results` are NumPy
     functions and can be traced. NAME is the property `function`. The C function NAME reads the
-    values of `stage_inputs` and writes `stage_size` values w. An integrator
-    evaluates the C function in every stage, and a kernel calls it between the traced functions. In
-    NumPy runs, the block calls a compiled library. The C function loops over tables, so its code
-    size does not depend on the sizes of the tables.
+    values of `stage_inputs` and writes `stage_size` values w. An integrator evaluates the C
+    function in every stage, and a kernel calls it between the traced functions. In NumPy runs, the
+    block calls a compiled library. The C function loops over tables, so its code size does not
+    depend on the sizes of the tables.
 
     The block as a whole cannot be traced. `linearize` and methods that need an exact Jacobian
     reject the block. Methods with finite differences, such as the default method, support the

@@ -244,7 +244,7 @@ class Memory:
 
 
 def assign(m: Array, where: slice | int, values: Any) -> Array:
-    """Return a copy of the memory vector m with new values at `where`."""
+    """Return a copy of the memory vector m with new values at the index or slice `where`."""
     copy = m.astype(object) if np.asarray(values).dtype == object else m.copy()
     copy[where] = values
     return copy

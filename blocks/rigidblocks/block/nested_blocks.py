@@ -38,8 +38,8 @@ class InnerBlock:
         h: Largest inner step [s].
         start_memory: Memory vector with the start values.
         reads: Copy operations from the memory of the outer block to the memory of this block.
-        connections: Index of another inner block, and copy operation from its memory to the memory
-            of this block, for each connection.
+        connections: Pairs (index of a source block, copy operation from the memory of the source
+            block to the memory of this block). The index refers to `Composite.inner_blocks`.
         writes: Copy operations from the memory of this block to the sampled states of the outer
             block.
     """
@@ -97,9 +97,10 @@ class Composite(Block):
 
     @abc.abstractmethod
     def structure(self) -> Block:
-        """Return a traceable block with the ports and the dependencies of this block.
+        """Return a traceable block that represents this block in the dependency analysis.
 
-        The block is only for dependency analysis. The output values have no meaning.
+        The traceable block has the ports and the dependencies of this block. Its output values have
+        no meaning.
         """
 
 

@@ -216,10 +216,11 @@ class Stages:
         ]
 
     def _evaluate_jacobian(self, start: CollocationStart, jacobian: Jacobian) -> None:
-        """Evaluate the Jacobian at the predicted states at JACOBIAN_FRACTION of the step.
+        """Evaluate the Jacobian at the states predicted for JACOBIAN_FRACTION of the step.
 
-        Most stages are nearer to these states than to the start of the step. Newton's method
-        therefore needs fewer iterations than with the Jacobian at the start.
+        Most stages are nearer to these states than to the states at the start of the step. Newton's
+        method therefore needs fewer iterations than with the Jacobian at the start. If no previous
+        step is stored, the function evaluates the Jacobian at the start.
         """
         fraction = JACOBIAN_FRACTION if self.last_length > 0.0 else 0.0
         x = self._predict(fraction, start) + start.x

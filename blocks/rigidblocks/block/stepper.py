@@ -347,7 +347,7 @@ def fits_sample_time(sample_time: float | None, dt: float) -> bool:
 
 
 def sample_spans(sample_time: float | None, dt: float) -> int:
-    """Return the number of equal intervals of a step dt [s] that end at sample instants.
+    """Return the number of equal intervals into which sample instants divide a step dt [s].
 
     If dt is shorter than the sample time [s], the result is 1.
 

@@ -615,7 +615,7 @@ def _pair_motion(
 ) -> PairMotion:
     """Return the motion of the points of one pair from the poses and velocities of its bodies.
 
-    i is the touching body, j the touched body.
+    The subscript i denotes the touching body, and j the touched body.
     """
     X = multiply_transforms(X_j, X_i.inverse())  # from touching-body to touched-body coordinates
     v = X @ v_i - v_j

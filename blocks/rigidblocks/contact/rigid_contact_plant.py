@@ -402,7 +402,7 @@ class RigidContactPlant(WrittenBlock):
 
     @cached_property
     def _workspace(self) -> int:
-        """Upper bound of the memory [bytes] of a step; coefficients found by trial."""
+        """Upper bound of the memory [bytes] that a step uses, with coefficients found by trial."""
         assert self.max_contacts is not None
         nb, dofs, rows = self.model.nb, len(self._trees.dofs), len(LoopTables(self.model).rows)
         depth = max(self._trees.depth, default=0) + 1

@@ -103,7 +103,7 @@ class SoftTables:
         return tuple(material for *_, material in self._materials.pair_materials)
 
     def column(self, name: str) -> Array:
-        """Return K, D or mu (`name`) of all materials and of the material pairs.
+        """Return the coefficient `name` (K, D or mu) of all materials and material pairs.
 
         A material without a value has the value of the block.
         """

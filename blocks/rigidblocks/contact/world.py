@@ -89,8 +89,8 @@ def common_gravity(parts: Mapping[str, WorldPart]) -> Array:
 def joined_description(model: Model, parts: Mapping[str, WorldPart]) -> RobotDescription:
     """Return one robot description that contains the joints and force elements of all members.
 
-    `parts` are the members. `model` is the model of the world, with bodies and joints in the order
-    of the members.
+    `parts` contains the members by name. `model` is the model of the world, with bodies and joints
+    in the order of the members.
     """
     first = [0, *accumulate(part.model.nb for part in parts.values())]
     columns = zip(*(vars(part.joint_properties).values() for part in parts.values()), strict=True)
@@ -383,7 +383,7 @@ class World:
             q0: Initial configuration (nq,) in base coordinates; default: from the file.
             qd0: Initial velocity (nv,) in base coordinates; default: from the file.
             floating: True to load the robot from the file with a floating base.
-            key: Name of a keyframe of the file, instead of q0 and qd0.
+            key: Name of the keyframe of the file that defines the defaults of q0 and qd0.
 
         Raises:
             ValueError: The name is invalid or a duplicate, `floating` is given without a file,
@@ -498,7 +498,7 @@ class World:
     def exclude_collision(self, first: str, second: str) -> None:
         """Exclude collisions between two members or bodies (robot.body).
 
-        The name "ground" includes all fixed shapes.
+        The name "ground" means all fixed shapes.
         """
         self._exclusions.append((first, second))
 
@@ -545,7 +545,7 @@ class World:
         """Return a block that simulates the world with rigid contact.
 
         Args:
-            sensors: Contact sensors; each of the two bodies of a sensor may be a whole member.
+            sensors: Contact sensors, in which the name of a member means all bodies of the member.
             options: Options of `RigidContactPlant` except the model, ground, q0, qd0,
                 joint_properties and collision_exclusions.
 
@@ -583,7 +583,7 @@ class World:
 
         Args:
             K: Stiffness of the contacts [N/m].
-            sensors: Contact sensors; each of the two bodies of a sensor may be a whole member.
+            sensors: Contact sensors, in which the name of a member means all bodies of the member.
             stops: Stiffness [N.m/rad or N/m] and damping of stops at the joint limits. If it is
                 None, the plant has no stops.
             elements: Additional elements, such as drives. Joints and bodies have the names in

@@ -107,7 +107,7 @@ class NumpyEquations(ContactEquations):
 class CompiledEquations(ContactEquations):
     """Contact equations from one compiled function, which evaluates all contacts together.
 
-    `directions` contains the row indices of each contact in the system of equations.
+    `directions` contains the indices of the rows of each contact in the contact equation.
     """
 
     function: CompiledFunction

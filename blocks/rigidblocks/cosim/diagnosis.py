@@ -217,7 +217,7 @@ def _stable_factor(m: Array, where: Array, radius: Radius) -> float | None:
 
 
 def start_warnings(plan: Plan, network: Network) -> tuple[str, ...]:
-    """Return warnings at the start of a run: late samples, unstable holds, unstable inner steps.
+    """Return the warnings at the start of a run: late inputs, unstable holds, unstable steps.
 
     Plans with the same start values share the warnings, which are therefore computed once.
     """

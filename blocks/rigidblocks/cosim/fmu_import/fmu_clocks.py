@@ -26,9 +26,11 @@ _CHANGED = 2  # interval qualifier of a changed interval; 0 is an unknown interv
 class Clocks:
     """Clocks of an FMU and their next ticks.
 
-    Tick k of a periodic clock is at t_start + shift + k*interval. After each event, the FMU returns
-    the time until the next tick of a countdown clock. A triggered input clock is an input of the
-    part. If this input is true, the clock ticks once, at the beginning of the communication step.
+    Tick k of a periodic clock is at t_start + shift + k*interval. The FMU defines the shift, and
+    the FMU or the part the interval. t_start is the start time of the run. After each event, the
+    FMU returns the time until the next tick of a countdown clock. A triggered input clock is an
+    input of the part. If this input is true, the clock ticks once, at the beginning of the
+    communication step.
 
     The C loop reads and changes the arrays of this class. The methods `tick`, `look_ahead`,
     `begin_step` and `read` have equivalent C functions in the C loop.
@@ -223,10 +225,11 @@ class Clocks:
 
 
 class Partitions(Clocks):
-    """Clocks of an FMU for scheduled execution. A tick of a clock runs its model partition.
+    """Clocks of an FMU for scheduled execution.
 
-    Partitions that are due at the same time run in the order of their priorities; 0 is the highest
-    priority. A triggered input clock also runs a partition (`run_triggered`).
+    A tick of a clock runs its model partition. Partitions that are due at the same time run in the
+    order of their priorities; 0 is the highest priority. A triggered input clock also runs a
+    partition (`run_triggered`).
     """
 
     _functions = ("", "GetIntervalDecimal", "ActivateModelPartition")

@@ -77,7 +77,7 @@ _STEP = -1  # key of the state that `save` stores
 
 
 class EventCount:
-    """Counter of the events in a communication step, and of the events at the same time.
+    """Counter of the events in a communication step, and of consecutive events at the same time.
 
     The C loop counts the events in the same way.
     """
@@ -265,8 +265,8 @@ class RunningFmu(Instance):
     def change(self, name: str, values: Array, t: float) -> None:
         """Set a tunable parameter at the communication point t [s].
 
-        If the importer handles the events of the FMU, the change is an event, because FMI permits
-        the change only in event mode. Raises FmuError for a parameter that is not tunable.
+        If the importer handles the events of the FMU, it sets the parameter in event mode, because
+        FMI permits the change only there. Raises FmuError for a parameter that is not tunable.
         """
         if not self._fmu.is_tunable(name):
             raise FmuError(
@@ -693,7 +693,8 @@ def supports_polynomial_inputs(fmu: Fmu) -> bool:
     """Return True if an FMU supports polynomial inputs within a step.
 
     Every model exchange FMU supports them, because the importer integrates its equations. An FMI
-    1.0 or 2.0 co-simulation FMU supports them if it can interpolate inputs from derivatives.
+    1.0 or 2.0 co-simulation FMU supports them if it can interpolate inputs from derivatives. The
+    result is False for FMI 3.0 co-simulation FMUs, because FMI 3.0 has no input derivatives.
     """
     if fmu.kind == MODEL_EXCHANGE:
         return True

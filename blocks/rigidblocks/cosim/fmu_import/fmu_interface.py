@@ -81,7 +81,7 @@ class FmuLog:
             self.warn(f"{text}{self.time_text and f' ({self.time_text.strip()})'}")
 
     def warn(self, message: str) -> None:
-        """Log a warning of the FMU."""
+        """Log a warning about the FMU, up to a maximum number of warnings."""
         self.warnings += 1
         if self.warnings <= _WARNINGS:
             LOG.warning("'%s': %s", self.part, message)
@@ -342,7 +342,7 @@ class Interface(abc.ABC):
     `stop_time` is the end of the run [s], or infinity if it is not known when the run starts.
     `shared` is an unpacked FMU, whose library several instances may use. By default, the instance
     unpacks its own copy. The methods raise FmuError if an FMI function returns a status worse than
-    a warning. The error message contains the part, the function and the time.
+    a warning. The error message names the part, the function and the time.
     """
 
     prefix: str

@@ -40,8 +40,8 @@ _C_TYPES = (
 class PortValues:
     """Port values of an FMU, in the array `flat` of doubles with a fixed address.
 
-    `groups` contains the ports in groups of equal type, which one FMI call sets or gets.
-    `variable_groups` omits the groups of clocks.
+    Each group in `groups` contains ports of equal type, which one FMI call sets or gets.
+    `variable_groups` contains all groups except those of clocks.
     """
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):
@@ -115,7 +115,10 @@ class Group:
         self._arguments = self._make_arguments()
 
     def variables(self, access: str) -> Variables:
-        """Return the data for the C loop to set or get the group; `access` is "Set" or "Get"."""
+        """Return the data with which the C loop sets or gets the values of the group.
+
+        `access` is "Set" or "Get".
+        """
         address = ctypes.cast(self._moves[access][1], ctypes.c_void_p).value or 0
         buffer = None if self.is_direct else self._buffer
         return Variables(

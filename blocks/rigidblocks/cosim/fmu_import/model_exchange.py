@@ -98,8 +98,8 @@ def check_method(method: Method | None) -> Method:
     """Return the integration method of a model exchange FMU; None selects the default method.
 
     The default method takes implicit steps if the equations are stiff. Raises ValueError for an
-    unsupported method, such as semi-implicit Euler, because an FMU does not declare which states
-    are positions. Also raises ValueError for an option that applies only to blocks.
+    unsupported method or an option that applies only to blocks. Semi-implicit Euler is not
+    supported, because an FMU does not declare which states are positions.
     """
     method = DEFAULT_METHOD if method is None else method
     if not _fits(method):
@@ -475,7 +475,7 @@ class ExchangeInstance(RunningFmu):
         self.given.flat[:] = evaluate_inputs(course, dt)
 
     def _set_polynomial_inputs(self, start: float, t: float) -> None:
-        """Set the inputs at the time t [s]; the polynomials begin at the time `start` [s]."""
+        """Set the inputs at the time t [s] from polynomials in t - start; `start` is a time [s]."""
         self.given.flat[:] = evaluate_inputs(self._polynomials, t - start)
         self._set_held()
 

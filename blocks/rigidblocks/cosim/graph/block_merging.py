@@ -531,7 +531,7 @@ def _is_traceable_without_states(part: Part) -> bool:
 
 
 def _is_sampled(wiring: Wiring, group: frozenset[str]) -> bool:
-    """Return True if a loop contains sampled parts, and all have the same sample time.
+    """Return True if a loop contains sampled parts, all with the same sample time.
 
     `group` contains the names of the parts in the loop.
     """

@@ -56,7 +56,7 @@ Memories = dict[str, Array]
 
 @dataclass(frozen=True, eq=False)
 class WiredPart:
-    """Part of a system that is converted to one block.
+    """Part of a system, used to convert the system to one block.
 
     Later changes of the system do not affect the object.
 

@@ -415,8 +415,8 @@ def compile_sources(path: Path, folder: Path, sets: Sequence[Any], name: str) ->
 def _prefix_options(identifier: str) -> tuple[str, ...]:
     """Return compiler options that remove the model prefix from the FMI function names.
 
-    Older FMI headers add the prefix to each name. The options define a macro for each prefixed
-    name, which is replaced by the standard name.
+    Older FMI headers add the prefix to each name. For each prefixed name, the options define a
+    macro that expands to the standard name.
     """
     headers = (_HEADERS / name for name in ("fmi2Functions.h", "fmi3Functions.h"))
     text = "".join(header.read_text() for header in headers)

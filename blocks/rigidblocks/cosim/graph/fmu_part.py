@@ -268,7 +268,7 @@ class Fmu:
         path: Path of the file, or `RemoteFile` for an FMU that a server runs and describes.
         kind: Interface type, "co-simulation" or "model exchange". The default is co-simulation if
             the file supports both types.
-        configuration: Structural parameters and intervals of clocks that differ from the file.
+        configuration: Structural parameters and clock intervals with values other than in the file.
         description: Model description, with the shapes that follow from `configuration`.
         intervals: Interval and shift of each clock [s], by clock name.
         sources: Sets of C sources, if the file has no binary for this platform.

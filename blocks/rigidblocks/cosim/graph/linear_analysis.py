@@ -203,9 +203,9 @@ def stability_margins(
 ) -> Margins:
     """Return the stability margins of a loop with the frequency response L = response(omega).
 
-    The search for crossovers begins on the grid omega (n,) [rad/s]. The function first extends the
-    grid as long as the gain at its ends approaches 1. Sign changes of |L| - 1 and Im L bracket the
-    crossovers, and bisection locates them.
+    The function extends the grid omega (n,) [rad/s] as long as the gain at its ends approaches 1.
+    Sign changes of |L| - 1 and Im L on the extended grid bracket the crossovers, and bisection
+    locates them.
     """
     optimize = module_of("scipy.optimize", "the stability margins")
 
