@@ -34,7 +34,7 @@ Forces = Callable[[float, Array, Array], Array]  # joint forces tau(t, q, qd)
 
 
 class CoordinateChange(NamedTuple):
-    """Event of a result: selection of new independent coordinates at the time t [s]."""
+    """Event of a result: the run has selected new independent coordinates at the time t [s]."""
 
     t: float
     kind: str = "change"
@@ -54,8 +54,9 @@ def move_independently(
     """Simulate the motion from q, qd under the joint forces tau(t, q, qd) until t_stop [s].
 
     An explicit method with fixed steps integrates the independent coordinates y and their
-    velocities dy/dt. If the condition number of the coordinates (`coordinate_condition`) exceeds
-    twice its value at the last selection, the function selects new coordinates.
+    velocities dy/dt. The function selects new coordinates in two cases: their condition number
+    (`coordinate_condition`) exceeds twice the value of the last selection by `choose`, or q is too
+    far from their origin (`LinearCoordinates.is_far`).
 
     Args:
         model: Model with closed loops.
@@ -91,8 +92,10 @@ def move_independently(
             best = _condition(coordinates, q)
             changes.append(CoordinateChange(t))
         motion = _Motion.create(coordinates, q, qd, tau)
-        x = motion.coordinates_of(q, qd)
-        q, qd = motion.state(integrate(method, motion.derivative, t, x, dt, motion.is_position))
+        x = motion.state_of(q, qd)
+        q, qd = motion.positions_and_velocities(
+            integrate(method, motion.derivative, t, x, dt, motion.is_position)
+        )
         rows.append((q, qd))
     ports = motion_states(model.joint, *rows[0])
     signals = zip(ports, map(np.array, zip(*rows, strict=True)), strict=True)
@@ -135,12 +138,12 @@ class _Motion:
         p = len(self.y0)
         return np.arange(2 * p) < p
 
-    def coordinates_of(self, q: Array, qd: Array) -> Array:
+    def state_of(self, q: Array, qd: Array) -> Array:
         """Return the state x = (y, yd) of the positions q (nq,) and velocities qd (nv,)."""
         y = self.coordinates.coordinates_at(q)
         return np.concatenate([y, self.coordinates.D1(q, y) @ qd])
 
-    def state(self, x: Array) -> tuple[Array, Array]:
+    def positions_and_velocities(self, x: Array) -> tuple[Array, Array]:
         """Return the positions q and velocities qd for the state x = (y, yd).
 
         y are the independent coordinates and yd their velocities. Newton's method computes q. Its
@@ -155,7 +158,7 @@ class _Motion:
     def derivative(self, t: float, x: Array) -> Array:
         """Return the state derivative dx/dt = (yd, ydd)."""
         model, (y, yd) = self.coordinates.model, np.split(x, 2)
-        q, qd = self.state(x)
+        q, qd = self.positions_and_velocities(x)
         tangent = independent_motion(model, self.coordinates, q, qd, y)
         ydd, _ = reduced_dynamics(model, q, qd, self.tau(t, q, qd), tangent)
         return np.concatenate([yd, ydd])

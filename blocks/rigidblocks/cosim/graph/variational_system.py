@@ -180,7 +180,7 @@ class Sensitivities(Block):
 
 
 def add_sensitivities(
-    wiring: Wiring, numbers: Iterable[StartElement], outputs: Iterable[str]
+    wiring: Wiring, start_elements: Iterable[StartElement], outputs: Iterable[str]
 ) -> System:
     """Return a system that also computes derivatives of its outputs with respect to start values.
 
@@ -188,14 +188,14 @@ def add_sensitivities(
 
     Args:
         wiring: Wiring of the system.
-        numbers: Start values with respect to which the outputs are differentiated.
+        start_elements: Start values with respect to which the outputs are differentiated.
         outputs: Names `part.port` of the outputs to differentiate.
 
     Raises:
         ValueError: A part on a path from the start values to the outputs is not differentiable.
     """
-    numbers = tuple(numbers)
-    reached = _dependent_parts(wiring, {one.part for one in numbers})
+    start_elements = tuple(start_elements)
+    reached = _dependent_parts(wiring, {one.part for one in start_elements})
     read = {one.source for one in wiring.connections}
     read |= {(part, port) for part, _, port in (name.partition(".") for name in outputs)}
     system = System()
@@ -204,7 +204,9 @@ def add_sensitivities(
         if name in reached:
             _refuse(name, block)
             kept = tuple(port.name for port in block.outputs if (name, port.name) in read)
-            block = Sensitivities(block, len(numbers), kept, _seeds(block, name, numbers))
+            block = Sensitivities(
+                block, len(start_elements), kept, _seeds(block, name, start_elements)
+            )
         system.add(name, block, start=part.start, method=part.method, h=part.h, dt=part.dt)
     for one in wiring.connections:
         system.connect(*one.names)
@@ -230,18 +232,20 @@ def _refuse(name: str, block: Any) -> None:
         raise ValueError(f"'{name}' cannot be differentiated: it is not a block that can be traced")
 
 
-def _seeds(block: Block, name: str, numbers: tuple[StartElement, ...]) -> dict[str, Array]:
+def _seeds(block: Block, name: str, start_elements: tuple[StartElement, ...]) -> dict[str, Array]:
     """Return the initial derivatives of the block `name` with respect to z, by port name.
 
-    z are the start values `numbers`. The derivative of a start value with respect to itself is 1;
-    all other derivatives are 0.
+    z are the start values of `start_elements`. The derivative of a start value with respect to
+    itself is 1; all other derivatives are 0.
     """
     groups = (block.inputs, block.states, block.sampled, block.parameters)
     sizes = {port.name: port.size for ports in groups for port in ports}
     seeds: dict[str, Array] = {}
-    for k, one in enumerate(numbers):
+    for k, one in enumerate(start_elements):
         if one.part == name:
-            seeds.setdefault(one.port, np.zeros((sizes[one.port], len(numbers))))[one.place, k] = 1
+            seeds.setdefault(one.port, np.zeros((sizes[one.port], len(start_elements))))[
+                one.place, k
+            ] = 1
     return seeds
 
 

@@ -264,7 +264,8 @@ class Events(NamedTuple):
         set: Discrete inputs.
         last: Values of the discrete inputs at the last event.
         entered: 64-bit integer (1,); the loop sets it to 1 at the first event.
-        refused: 64-bit integer (1,); the loop sets it to 1 if the FMU rejects event mode.
+        refused: 64-bit integer (1,), which is 1 if the FMU has rejected event mode at its first
+            event. Python sets it, and the loop then no longer enters event mode.
     """
 
     enter_event_mode: int
@@ -458,10 +459,10 @@ class LongStep(NamedTuple):
     length: float
 
     def step_at(self, t: float) -> tuple[float, float] | None:
-        """Return start time and length [s] of the part's step that ends with the run's step.
+        """Return the start time and the length [s] of a step of the part, or None.
 
-        t is the start time of the run's step [s]. The result is None if no step of the part ends
-        with this step.
+        The step of the part ends together with the step of the run that starts at t [s]. The result
+        is None if no step of the part ends with this step of the run.
         """
         number = round((t - self.t_start) / self.dt) + 1
         if number % self.every:
@@ -811,7 +812,7 @@ def _addresses(view: Array) -> list[int]:
 def _collect_errors(
     function: Callable[..., None], errors: list[BaseException]
 ) -> Callable[..., bool]:
-    """Return a callback for C that calls `function`; it returns True after an exception.
+    """Return a callback for C that calls `function` and returns True after an exception.
 
     The callback stores the exception in `errors`.
     """

@@ -358,11 +358,11 @@ class InterfaceEquations:
         new: Array,
         size: float,
     ) -> tuple[Array, Array]:
-        """Halve the step up to eight times until the residual decreases.
+        """Halve the step until the maximum norm of the residual is below `size`.
 
-        The step changes the unknowns w to w + `scale` * `step`. `new` is the residual after the
-        full step, and `size` is the norm of the residual before the step. Returns the step, and the
-        residual after the step.
+        The step is halved at most eight times. It changes the unknowns w to w + `scale` * `step`.
+        `new` is the residual after the full step, and `size` is the norm before the step. Returns
+        the last step and the residual after this step.
         """
         for _ in range(8):
             if _size(new) < size:

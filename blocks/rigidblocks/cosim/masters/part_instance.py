@@ -110,9 +110,10 @@ class Instance(abc.ABC):
         return Entry(HOSTED)
 
     def check_status(self, call: int, status: int, t: float, dt: float) -> None:
-        """Process a nonzero status of a C call in the step from t to t + dt.
+        """Process a nonzero status of a C call in the step from t to t + dt [s].
 
-        A status that ends the run raises an exception; any other status is logged.
+        `call` is the code of the call in `c/master/loop_tables.h`. A status that ends the run
+        raises an exception; any other status is logged.
         """
         raise NotImplementedError
 
