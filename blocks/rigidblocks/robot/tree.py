@@ -80,7 +80,11 @@ class Tree(Immutable, AttributeHints, metaclass=HintedType):
         return html_table(repr(self)[1:-1], ("body", "joint", "", "on", "mass [kg]"), cells)
 
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
-        """Return a web page that shows the robot at q (nq,), with a slider for each joint."""
+        """Return a web page that shows the robot, with a slider for each joint (`view.show`).
+
+        q (nq,) is the configuration. If `path` is given, the page is also saved to this
+        file.
+        """
         return picture(self, q, path)
 
     @property

@@ -333,10 +333,11 @@ def inertia_defect(inertia: RigidInertia) -> str:
 def _is_physical(m: float, h: list[float], I_O: list[list[float]]) -> bool:
     """Return True if the matrix of second moments is positive definite.
 
-        J = (tr I / 2) 1 - I,  with I about the centre of mass
+        J = (tr I / 2) 1 - I
 
-    The function tests the three pivots of J, with a smaller tolerance than `inertia_defect`. The
-    arguments are as in `_is_sound`.
+    J is the matrix of second moments, 1 the identity, and I the rotational inertia, all (3, 3) and
+    about the centre of mass. The function tests the three pivots of J, with a smaller tolerance
+    than `inertia_defect`. The arguments are as in `_is_sound`.
     """
     (a, _, _), (d, b, _), (e, f, c) = I_O
     x, y, z = h[0] / m, h[1] / m, h[2] / m

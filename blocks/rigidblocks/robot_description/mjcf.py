@@ -120,7 +120,7 @@ def _name(names: bytes, start: int) -> str:
 
 
 def _disable(m: Any) -> None:
-    """Remove the elements that flags (<option><flag>) of the model disable.
+    """Remove the elements of the model that flags in <option> disable.
 
     The flags can disable springs, dampers, friction, limits, equality constraints and actuators.
     """
@@ -570,8 +570,8 @@ class _Reader:
     def _positions(self, qpos: Array) -> dict[str, Array]:
         """Return the positions of each joint by joint name.
 
-        The positions of free joints are (quaternion, r). Hinge and slide positions are relative
-        to `ref`.
+        The position of a free joint is its pose: a quaternion, followed by the position (3,) [m].
+        Hinge and slide positions are relative to `ref`.
         """
         m, found = self.m, {}
         for name, kind, at in zip(self.joint, m.jnt_type, m.jnt_qposadr, strict=True):

@@ -61,7 +61,7 @@ def excluded_geom_pairs(m: Any) -> tuple[list[tuple[int, int]], list[tuple[int, 
     The contacts of a body pair are restricted if only some of its geom pairs can have contacts. The
     function ignores geoms that cannot have contacts. MuJoCo allows a contact of two geoms if a
     <pair> lists the geoms. It also allows a contact if `contype` of one geom and `conaffinity` of
-    the other geom have a common bit. An <exclude> of the two bodies disables these contacts.
+    the other geom have a common bit, unless an <exclude> lists the two bodies.
     """
     one = (m.geom_contype[:, None] & m.geom_conaffinity[None, :]) != 0
     allowed = _geom_pair_counts(m, one | one.T)

@@ -66,7 +66,7 @@ MODEL = "__model__"
 
 
 def pose(element: Element) -> Transform:
-    """Return the transform in the <pose> of an element; the identity without a <pose>."""
+    """Return the transform in the <pose> of an element, by default the identity."""
     given = element.find("pose")
     if given is None or not (given.text or "").strip():
         return identity()
@@ -471,7 +471,7 @@ class _Reader:
         return X
 
     def _canonical_link(self) -> str:
-        """Return the canonical link, which carries the model frame; "" without links."""
+        """Return the canonical link, which carries the model frame, or "" if no link exists."""
         names = [required_attribute(e, "name") for e in children(self.model, "link")]
         given = (self.model.get("canonical_link") or "").strip()
         if given and given not in names:

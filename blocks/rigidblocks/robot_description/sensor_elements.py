@@ -329,9 +329,10 @@ def _link_placement(names: Names, body: int, r: Array, q: Array) -> tuple[str, T
 
 
 def _mjcf_sampling(m: Any, k: int) -> Sampling:
-    """Return the sampling of sensor k; a sensor with noise has a sample in every time step.
+    """Return the sampling of sensor k.
 
-    The interval and the delay apply only to a sensor with a history buffer. The delay must be a
+    The interval and the delay apply only to a sensor with a history buffer. A sensor that has noise
+    or a delay but no interval has one sample per time step of the simulation. The delay must be a
     multiple of the time between two samples.
     """
     noise, period, delay = float(m.sensor_noise[k]), 0.0, 0.0
@@ -597,7 +598,7 @@ def _sdf_sampling(
 
 
 def _noise_type(element: Element) -> str:
-    """Return the type of a <noise> element: an attribute, or the child <type> of a lidar."""
+    """Return the type of a <noise> element, from its attribute or its child <type>."""
     return (element.get("type") or element.findtext("type") or "none").strip()
 
 

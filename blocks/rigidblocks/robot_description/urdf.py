@@ -782,7 +782,7 @@ def _limit_properties(
 ) -> dict[str, float]:
     """Return the joint properties of a <limit> element; append warnings to `warnings`.
 
-    `bounds` contains the values of the attributes, NaN for missing attributes.
+    `bounds` contains the attributes lower, upper, velocity and effort, NaN for missing attributes.
     """
     lower, upper, velocity, effort = bounds
     values = {

@@ -149,7 +149,7 @@ def _urdf_problems(root: Element, path: Path) -> Iterator[Problem]:
 def _rejections(
     element: Element, path: Path, read: Callable[[Element], object]
 ) -> Iterator[Problem]:
-    """Yield a problem if `read` rejects an element, or if the inertia of a link is impossible."""
+    """Yield a problem if `read` rejects an element, or if a link has an impossible inertia."""
     try:
         part = read(element)
     except FormatError as error:

@@ -150,7 +150,9 @@ def _traced_elimination(W: Array) -> tuple[Array, list[list[tuple[int, Any]]]]:
 
 
 def _exchange(U: Array, j: int, i: int) -> Any:
-    """Exchange the rows j and i of U, from column j, if the pivot in row i is larger.
+    """Exchange the rows j and i of U if element [i, j] is larger in magnitude than [j, j].
+
+    The function does not change the columns before column j.
 
     Returns:
         The condition of the exchange, which may be traced.

@@ -120,7 +120,10 @@ class Links:
         return looped
 
     def interface(self, group: tuple[str, ...]) -> Array:
-        """Return the indices of the outputs that a group exchanges, except held outputs."""
+        """Return the indices of the outputs that the parts of a group exchange.
+
+        Held outputs are omitted.
+        """
         read = np.concatenate([self.by_part[name].sources for name in group])
         return np.array([k for k in np.unique(read) if self.owner[k] in group and not self.held[k]])
 
@@ -379,10 +382,12 @@ class InterfaceEquations:
         r: Array,
         scale: Array,
     ) -> Array:
-        """Return the scaled Jacobian of the residual; difference quotients replace NaN entries.
+        """Return the Jacobian dr/ds (n, n); difference quotients replace NaN entries of `known`.
 
-        `known` (n, n) is the Jacobian dy/dw, with NaN for unknown entries. r is the residual at the
-        unknowns w, and `scale` (n,) contains their magnitudes.
+            r = (y(w) - w) / scale,    s = w / scale
+
+        `known` (n, n) is the Jacobian dy/dw, with NaN for unknown entries. r (n,) is the residual
+        at w, and `scale` (n,) contains the magnitudes of the unknowns w.
         """
         slopes = known * scale / scale[:, None]
         for color in self._colors:

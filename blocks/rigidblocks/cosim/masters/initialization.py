@@ -147,7 +147,7 @@ class Initialization:
         return True
 
     def _evaluate(self, name: str, outputs: set[str]) -> None:
-        """Compute outputs of a part for its current inputs, and store the inputs for comparison."""
+        """Compute outputs of a part, and store the inputs for the comparison in `_is_current`."""
         chosen: Collection[str] | None = None if outputs == self._ports[name] else outputs
         self._guarded(name, partial(self._parts[name].initialize, self._t, chosen))
         self._store_evaluation(name, outputs)
@@ -159,7 +159,7 @@ class Initialization:
         self._outputs_read[name] |= outputs
 
     def _is_current(self, name: str) -> bool:
-        """Return True if no input has changed since the outputs of the part were computed."""
+        """Return True if all outputs of the part are computed for its current inputs."""
         return (
             name in self._inputs
             and _are_equal(self._inputs[name], self._parts[name].inputs)

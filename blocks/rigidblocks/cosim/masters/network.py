@@ -375,7 +375,7 @@ class Instances(Network):
 
 
 class SharedLibraries:
-    """Unpacked FMUs of a run, for instances that share the library of an FMU.
+    """Shared libraries of FMUs: each FMU is unpacked once for all instances that share its library.
 
     Args:
         parts: Parts of the run.
