@@ -28,7 +28,7 @@ from rigidblocks.tracing.trace import (
     Graph,
     call_choosing_function,
     choices_of_trace,
-    substitute_laws,
+    substitute_choices,
     trace,
 )
 
@@ -170,10 +170,10 @@ class Events:
             for side, choice in zip(self._sides, choices, strict=False)
         ]
         margins = ca.vertcat(ca.SX(0, 1), *(choice.margin for choice in choices))
-        held = substitute_laws(choices, laws, ca.vertcat(flow, margins)) if choices else flow
+        held = substitute_choices(choices, laws, ca.vertcat(flow, margins)) if choices else flow
         whole = [choice.whole for choice in choices]
         others = _distinct_margins(
-            substitute_laws(choices, whole, ca.vertcat(margins, declared)), len(choices)
+            substitute_choices(choices, whole, ca.vertcat(margins, declared)), len(choices)
         )
         return held[:n_rates, 0], held[n_rates:end, 0], ca.vertcat(held[end:, 0], *others)
 

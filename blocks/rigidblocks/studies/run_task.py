@@ -131,6 +131,6 @@ class Task:
         return Row([nan] * len(self.measures), said)
 
 
-def run_start_values(wiring: Wiring, design: Design, numbers: Array) -> dict[str, Any]:
-    """Convert the table row `numbers` of a design to the start values of a run by name."""
-    return wiring.start_by_port(design.values(numbers))
+def run_start_values(wiring: Wiring, design: Design, row: Array) -> dict[str, Any]:
+    """Return the start values of a run by port name; `row` is its row of the design table."""
+    return wiring.start_by_port(design.values(row))

@@ -1,7 +1,7 @@
 """Parameter sweeps: parallel runs of one system over a design, resumable from a file.
 
-A saved sweep has a record, which is a .csv file with one line per run. If the path is .nc or .zarr,
-the sweep also writes a dataset at the end.
+A saved sweep writes a .csv file with one line per run, the record of the sweep. If the user saves
+to a .nc or .zarr path, the sweep also writes a dataset at the end.
 """
 
 from __future__ import annotations
@@ -65,11 +65,12 @@ KINDS = (".csv", *_NEEDS)
 def record_of(path: Path) -> Path:
     """Return the path of the .csv file that records the finished runs of a sweep.
 
-    The result is `path` for a .csv file, and for example `runs.nc.csv` for a dataset `runs.nc`.
+    For a .csv file, the result is `path`. For a dataset, the function appends ".csv" to the name,
+    such as `runs.nc.csv` for `runs.nc`.
 
     Raises:
-        ValueError: The file extension is unknown, or the dataset exists but its .csv file does not
-            exist. Such a dataset does not belong to this sweep.
+        ValueError: The file extension is unknown, or the dataset exists without its .csv file. A
+            dataset without this file does not belong to the sweep.
         ImportError: The packages that write the file are not installed.
     """
     if path.suffix not in KINDS:
@@ -125,9 +126,10 @@ class Key(NamedTuple):
         return " ".join(self)
 
     def differences(self, text: str) -> str:
-        """Compare with the text of another key, and return the names of the digests that differ.
+        """Return the names of the digests that differ between this key and the key text `text`.
 
-        The result is "" if no digest differs, or if `text` contains another number of digests.
+        The names are separated by commas. The result is "" if the digests are equal, or if the
+        number of digests in `text` is wrong.
         """
         parts = text.split()
         if len(parts) != len(self):
@@ -343,7 +345,7 @@ class Sweep:
 
 
 class LocalWorkers(NamedTuple):
-    """Local execution of a sweep: number of threads, and SIMD lanes (None for automatic)."""
+    """Numbers of threads and SIMD lanes of a sweep on this machine; None for automatic lanes."""
 
     threads: int
     lanes: int | None
@@ -465,7 +467,8 @@ def _run_missing(
 ) -> Sweep:
     """Simulate the runs that are missing in the record `path`, and add them to the record.
 
-    `target` is the number of threads and lanes of this machine, or the address of a cluster.
+    `target` contains the numbers of threads and lanes for runs on this machine, or is the address
+    of the Dask scheduler that runs them.
     """
     wiring, first = work.system.wiring(), work.prepare_run()
     work.check(wiring, run_start_values(wiring, design, design.table[0]))
@@ -507,12 +510,12 @@ def _record_rows(rows: Iterator[dict[int, Row]], record: Record, progress: bool)
 
 
 def _local_rows(
-    work: Task, wiring: Wiring, design: Design, first: Run, todo: list[int], here: LocalWorkers
+    work: Task, wiring: Wiring, design: Design, first: Run, todo: list[int], workers: LocalWorkers
 ) -> Iterator[dict[int, Row]]:
-    """Simulate the runs `todo` on this machine, and yield their measures.
+    """Simulate the runs with the indices `todo` on this machine, and yield their measures.
 
-    `first` is a prepared run, and `here` contains the numbers of threads and lanes. If an FMU runs
-    Python, each thread uses its own child process.
+    `first` is a prepared run of the system, and `workers` contains the numbers of threads and
+    lanes. If an FMU runs Python, each of several threads uses its own child process.
     """
     with contextlib.ExitStack() as children:
         there = list[Child]()
@@ -529,7 +532,7 @@ def _local_rows(
         def make_own_worker() -> Worker:
             return make_worker(work, wiring, design, work.prepare_run())
 
-        count = here.threads
+        count = workers.threads
         if has_python_fmu(wiring) and count > 1:
             one = thread_local_worker(child)
         else:
@@ -538,7 +541,7 @@ def _local_rows(
         def run_one(k: int) -> Row:
             return run_with_retry(one, design.table[k])
 
-        lanes = run_in_lanes(work, wiring, design, first, len(todo), here.lanes)
+        lanes = run_in_lanes(work, wiring, design, first, len(todo), workers.lanes)
         if lanes is None:
             each = ((k,) for k in todo)
             yield from run_in_threads(lambda runs: {k: run_one(k) for k in runs}, each, count, end)

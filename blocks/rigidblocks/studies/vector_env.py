@@ -46,20 +46,21 @@ def vector_env(
     `reset(options={"reset_mask": mask})` restarts only the environments whose element of the mask
     (n,) is True. The next step then applies the actions of these environments.
 
-    An environment fails when a value becomes infinite or NaN. This step terminates the episode with
-    the reward `failure_reward`, and sets `info["failed"]` (n,) to True for the environment. If the
-    other rewards are negative, choose a `failure_reward` below the lowest return of an episode.
-    Otherwise a policy learns to make the simulation fail.
+    An environment fails when a value becomes infinite or NaN. The step in which it fails terminates
+    the episode with the reward `failure_reward`, and sets its element of `info["failed"]` (n,) to
+    True. If the other rewards are negative, choose a `failure_reward` below the lowest return of an
+    episode. Otherwise a policy learns to make the simulation fail.
 
     Args:
         system: System of traced blocks, or a block.
         n: Number of environments.
         dt: Communication step [s].
         observe: Names of outputs.
-        act: Bounds of the actions by name of an unconnected input or of its elements, such as
-            {"cart.tau[1]": (-10, 10)}.
+        act: Bounds of the actions, such as {"cart.tau[1]": (-10, 10)}. The keys are names of
+            unconnected inputs or of elements of these inputs.
         reward: Function of the observed outputs and of the actions, which returns the rewards (n,).
-            Both arguments map names to arrays (n, *shape). Values that are not finite are 0.
+            Both arguments map names to arrays (n, *shape). Infinite and NaN outputs are replaced by
+            0.
         terminated: Function of the observed outputs that returns n truth values, as an array (n,)
             of type bool.
         start: Bounds of the start values by name of a state, input or parameter. Each episode draws
@@ -139,7 +140,7 @@ def _set_start_values(system: System, names: Iterable[str]) -> System:
 
 
 class _Elements:
-    """Elements of a port, with their bounds."""
+    """Elements of a port that receive actions or random start values, with their bounds."""
 
     def __init__(self, batch: Batch, name: str, bounds: Range):
         port_name, index = split_name(name)
@@ -177,10 +178,10 @@ class _Elements:
 
 
 def _checked_result(name: str, result: Any, n: int, kinds: str, values: str) -> Array:
-    """Return the result of the user's function `name` as an array (n,), after a check.
+    """Return the result of the user's function `name` as an array (n,).
 
-    `kinds` contains the allowed kinds of the dtype, such as "fiu". `values` names the values in the
-    error message.
+    `kinds` contains the letters of the allowed dtype kinds, such as "fiu". `values` is the
+    noun for the elements in the ValueError for a wrong result, such as "numbers".
     """
     try:
         array = np.asarray(result)
@@ -249,7 +250,7 @@ def _environment_class() -> Any:
             self._ages, self._ended = np.zeros(n, int), np.zeros(n, bool)
 
         def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Array, Any]:
-            """Start all environments, or the environments of the option `reset_mask` (n,)."""
+            """Restart all environments, or those for which the option `reset_mask` (n,) is True."""
             super().reset(seed=seed, options=options)
             n = self.num_envs
             if unknown := set(options or {}) - {"reset_mask"}:
@@ -267,7 +268,7 @@ def _environment_class() -> Any:
             return self._observation(), {}
 
         def step(self, actions: Any) -> tuple[Array, Array, Array, Array, dict[str, Any]]:
-            """Apply the actions (n, size), except to the environments that restart.
+            """Apply the actions (n, size); environments whose episode has ended restart instead.
 
             `info["failed"]` (n,) is True for the environments that fail in this step.
             """
@@ -308,7 +309,7 @@ def _environment_class() -> Any:
             return self._observation(), reward, terminated, truncated, info
 
         def _restart(self, chosen: Array) -> None:
-            """Restart the environments `chosen` with new start values."""
+            """Restart the environments in the mask `chosen` (n,) with new start values."""
             count = int(chosen.sum())
             start: dict[str, Array] = {}
             if not count:

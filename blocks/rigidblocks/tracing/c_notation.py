@@ -43,7 +43,7 @@ def c_comment(text: str) -> str:
 
 
 def _escape(text: str) -> str:
-    """Return a string with octal escapes instead of all UTF-8 bytes that are not in `_PLAIN`."""
+    """Return a string in UTF-8, with octal escapes for all bytes that `_PLAIN` does not match."""
     encoded = text.encode(errors="surrogatepass")
     return "".join(chr(b) if _PLAIN.match(bytes([b])) else f"\\{b:03o}" for b in encoded)
 
@@ -116,14 +116,14 @@ class Notation:
         return template.format(a=operands[0], b=operands[-1])
 
     def form(self, code: int, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C expression of a CasADi operation, and the operand index of each %s.
+        """Return the C template of a CasADi operation, and the operand indices of its placeholders.
 
-        The expression contains a placeholder %s for each operand.
+        The template contains a placeholder %s for each use of an operand.
         """
         return _places(self.expression(code, self._slots(operands)))
 
     def call(self, name: str, operands: Sequence[str]) -> tuple[str, list[int]]:
-        """Return the C expression of a lookup in table `name`, and the operand index of each %s."""
+        """Return the C template of a lookup in table `name`, and its operand indices, as `form`."""
         return _places(self.table.format(name=name, a=self._slots(operands)[0]))
 
     def _slots(self, operands: Sequence[str]) -> list[str]:
@@ -134,7 +134,7 @@ class Notation:
 
 
 def _places(text: str) -> tuple[str, list[int]]:
-    """Return an expression with %s for each numbered placeholder, and the placeholder numbers."""
+    """Replace each numbered placeholder by %s, and return the text and the numbers in order."""
     return _SLOT.sub("%s", text), [int(number) for number in _SLOT.findall(text)]
 
 

@@ -164,7 +164,7 @@ def _lines(assignments: Sequence[Assignment], names: dict[str, str]) -> Iterator
 
 
 def _copy_runs(assignments: Iterable[Assignment]) -> Iterator[list[Assignment]]:
-    """Yield groups of statements: copies of consecutive elements, or one other statement."""
+    """Divide statements into groups: copies of consecutive elements, or a single statement."""
     run: list[Assignment] = []
     expected = None  # indices of the elements that continue the run
     for one in assignments:
@@ -225,7 +225,7 @@ def _nested_name(function: ca.Function, notation: Notation) -> str:
 
 
 def _nested_text(function: ca.Function, notation: Notation) -> str:
-    """Return the C code of a called function; a file may contain several copies of the code."""
+    """Return the C code of a called function, with a guard against repeated definition."""
     name, assignments = _nested_name(function, notation), _all_assignments(function, notation)
     if len(assignments) > LONG:
         text = outline_functions({name: Function(assignments, {})}, False, notation.real)
@@ -355,9 +355,10 @@ class _StatementGenerator:
     def _form_and_places(
         self, code: int, operands: tuple[str, ...], declares: bool, called: str
     ) -> tuple[str, list[int]]:
-        """Return the template of an assignment, and the operand index of each %s.
+        """Return the C template of an assignment, and the operand indices of its placeholders.
 
-        The template contains a placeholder %s for the target and for each operand.
+        The first placeholder %s is for the target, and the others are for the operands. If
+        `declares` is True, the assignment declares the target as a constant.
         """
         if not called:
             text, order = self._notation.form(code, operands)
@@ -371,10 +372,10 @@ class _StatementGenerator:
 def _pairs(
     operations: Iterable[tuple[str, int, tuple[str, ...], list[int]]],
 ) -> dict[str, tuple[str, str]]:
-    """Return the pairs of sine and cosine variables of the same angle, by variable name.
+    """Find angles with a computed sine and cosine; return the pairs of their variable names.
 
-    A pair contains the names of the two variables in the order of their computation. Both names are
-    keys of the pair.
+    The names of a pair are in the order of computation. The result contains each pair twice, with
+    either name as the key.
     """
     of: dict[str, dict[int, str]] = {}
     for target, code, operands, _ in operations:
@@ -401,11 +402,11 @@ def _sine_and_cosine(
 def _operations(
     function: ca.Function, arguments: Sequence[str], results: Sequence[str]
 ) -> Iterator[tuple[str, int, tuple[str, ...], list[int]]]:
-    """Yield the target, operation code, operands and used results of each operation.
+    """Yield the target, operation code, operands and used result indices of each operation.
 
-    The target names are unique. For a call with several results, the target is the first result,
-    and the numbers of the used results follow.
-    `arguments` and `results` are the C expressions of the flat inputs and outputs.
+    The target is the unique name of the first result (`_result`), or the C expression of an output
+    element. A result is used if a later operation reads it. `arguments` and `results` are the C
+    expressions of the elements of the flat inputs and outputs.
     """
     name: dict[int, str] = {}  # current value in each work variable; CasADi reuses work variables
     first_in = list(accumulate(map(function.nnz_in, range(function.n_in())), initial=0))
@@ -426,10 +427,10 @@ def _operations(
 
 
 def _targets(target: str, used: Iterable[int]) -> dict[int, str]:
-    """Return the names of the used results of a call, by number of the result."""
+    """Return the names of the results of a call with the indices `used`, by index (`_result`)."""
     return {k: _result(target, k) for k in used}
 
 
 def _result(target: str, number: int) -> str:
-    """Return the name of result `number` of a call; `target` is the name of the first result."""
+    """Return the name of the result with index `number` of a call; `target` names result 0."""
     return f"{target}_{number}" if number else target

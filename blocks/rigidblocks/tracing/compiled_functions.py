@@ -322,8 +322,8 @@ def _numbers(shapes: Iterable[tuple[int, ...]]) -> int:
 def _calls(call: str, shapes: Shapes) -> str:
     """Return the body of a C macro, with one statement for each nonempty array.
 
-    `call` is the template of the statement, with placeholders for the number, the size and the
-    start index of the array.
+    `call` is the template of the statement. Its placeholders are the index of the array, its number
+    of elements, and its start index in the flat vector.
     """
     sizes = [prod(shape) for shape in shapes.values()]
     starts = accumulate(sizes, initial=0)
@@ -554,9 +554,9 @@ def _source(graph: Graph | WrittenFunction) -> tuple[str, int]:
 
 
 def _buffer(shapes: Shapes) -> tuple[dict[str, Array], Array]:
-    """Return zero arrays of the given shapes by name, and a flat array.
+    """Return a flat array of zeros, and views of its parts with the given shapes by name.
 
-    The arrays are views of the flat array.
+    The views are the first element of the result.
     """
     flat = np.zeros(sum(prod(shape) for shape in shapes.values()))
     parts, k = {}, 0

@@ -1,7 +1,7 @@
 """Products with large constant matrices in expression graphs and in C code.
 
-A product y = W x is one call in the graph, and the C code loops over the rows and columns of W.
-Apart from the table of W, the code size therefore depends only on the sizes of x and y.
+A product y = W x is one call in the graph. The C code contains W as a table, and loops over its
+rows and columns. The size of the remaining code grows only with the sizes of x and y.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class MatrixProduct:
         return (n, m) if self.transposed else (m, n)
 
     def c_text(self, notation: Notation) -> str:
-        """Return the C code of the function; a guard allows several copies in a file."""
+        """Return the C code of the function, with a guard against repeated definition."""
         with np.errstate(over="ignore"):
             exact = bool(np.all(self.W.astype(np.float32) == self.W))
         stored, name = _block_order(self.W), self.c_name(notation)
@@ -113,7 +113,7 @@ _PRODUCTS: dict[str, _Product] = {}
 def product_expression(W: Array, x: ca.SX) -> ca.SX:
     """Return the expression W x (m,) for a constant matrix W (m, n) and the expressions x (n,).
 
-    The expression is one call of a CasADi function, and so are its derivatives.
+    The expression is one call of a CasADi function. Each of its derivatives is also one call.
     """
     return _product_of(W).function(x)
 
@@ -145,8 +145,8 @@ class ProductCall(NamedTuple):
     ) -> Assignment:
         """Return the C statement that calls the product and assigns its results to new variables.
 
-        The CasADi function of a derivative is linear in its last argument. It does not depend on
-        the other arguments, which are the arguments and results of the original product.
+        CasADi passes the argument and the result of the product to the function of a derivative,
+        and then the vector to be multiplied. The function depends only on this last vector.
 
         Args:
             targets: Names of the used results, by index of the result.
@@ -193,7 +193,7 @@ def call_assignment(
 
 
 def product_call(name: str) -> ProductCall | None:
-    """Return the product call for the name of a CasADi function, or None for another function."""
+    """Return the product call of the CasADi function `name`, or None if it is no product."""
     found = _CALL.fullmatch(name)
     if found is None:
         return None

@@ -34,51 +34,48 @@ class Names:
         self._known: dict[tuple[str, tuple[str, ...]], Assignment] = {}
 
     def rename_values(
-        self, work: Sequence[Assignment], name: dict[str, str]
+        self, statements: Sequence[Assignment], new_names: dict[str, str]
     ) -> Iterator[Assignment]:
         """Yield the statements of a function with common variable names.
 
-        Equal statements of several functions become the same `Assignment` object.
-
-        Args:
-            work: Statements of the function.
-            name: Mapping from old to new variable names, to which the function adds the variables.
+        Equal statements of several functions become the same `Assignment` object. The method adds
+        the new name of each assigned variable to `new_names`, with the old name as the key.
         """
         own: set[str] = set()
-        for one in work:
-            targets, form, operands = one
-            # numbers are not in `name`, so they are unchanged
-            read = tuple([name.get(x, x) for x in operands if x not in targets])
+        for statement in statements:
+            targets, form, operands = statement
+            # numbers are not in `new_names`, so they are unchanged
+            read = tuple([new_names.get(x, x) for x in operands if x not in targets])
             known = self._known.get((form, read))
             if known is None:
-                known = self._known[form, read] = self._rename_results(one, name)
-            first = name[targets[0]] = known.targets[0]
+                known = self._known[form, read] = self._rename_results(statement, new_names)
+            first = new_names[targets[0]] = known.targets[0]
             if len(targets) > 1:
-                name |= zip(targets, known.targets, strict=True)
+                new_names |= zip(targets, known.targets, strict=True)
             if first not in own:  # a function may contain a statement twice
                 own.add(first)
                 yield known
 
-    def _rename_results(self, one: Assignment, name: Mapping[str, str]) -> Assignment:
-        """Return a copy of the statement `one` with new, unique target names.
+    def _rename_results(self, statement: Assignment, new_names: Mapping[str, str]) -> Assignment:
+        """Return a copy of a statement with new, unique target names.
 
-        `name` maps the names of earlier values to their new names.
+        `new_names` maps the old names of the operands to their new names.
         """
         number = len(self._known)
         given = {
             x: f"{x[0]}{number}{'' if k == 0 else '_' if k == 1 else f'_{k}'}"
-            for k, x in enumerate(one.targets)
+            for k, x in enumerate(statement.targets)
         }
-        operands = tuple([given.get(x) or name.get(x, x) for x in one.operands])
-        return Assignment(tuple(given.values()), one.form, operands)
+        operands = tuple([given.get(x) or new_names.get(x, x) for x in statement.operands])
+        return Assignment(tuple(given.values()), statement.form, operands)
 
 
 def shared_statements(works: Sequence[Sequence[Assignment]]) -> dict[Owners, list[Assignment]]:
     """Group statements by the set of functions in which they occur.
 
-    The largest sets come first. If a function contains a statement, the function also contains the
-    statements that compute its operands. These statements are therefore in an equal or larger set,
-    and come first.
+    The groups are sorted by the number of functions, largest first. Every function that contains a
+    statement also contains the statements that compute its operands. Operands are therefore
+    computed before their use.
 
     Args:
         works: Statements of each function.
@@ -111,7 +108,8 @@ class StatementRange(NamedTuple):
     Attributes:
         start: Index of the first statement.
         stop: Index after the last statement.
-        kind: Index of the group of similar ranges; -1 for a range that occurs only once.
+        kind: Index of the group of similar ranges, which have equal form numbers (`form_numbers`);
+            -1 for a range that occurs only once.
     """
 
     start: int
@@ -208,14 +206,14 @@ def _similar_ranges(form: Array) -> Iterator[tuple[int, tuple[int, ...]]]:
             yield from ((length, starts) for starts in _groups(form, rank, length))
 
 
-def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
+def _groups(form: Array, range_number: Array, length: int) -> Iterator[tuple[int, ...]]:
     """Yield the start indices of each group of two or more similar ranges of statements.
 
-    `rank` contains a number for each start index. Ranges of length `length` are similar if their
-    numbers are equal. `form` contains the form number of each statement.
+    `range_number` contains a number for the range of `length` statements at each start index.
+    Similar ranges have equal numbers. `form` contains the form number of each statement.
     """
-    order = np.argsort(rank, kind="stable")
-    first = np.flatnonzero(np.diff(rank[order], prepend=-1))
+    order = np.argsort(range_number, kind="stable")
+    first = np.flatnonzero(np.diff(range_number[order], prepend=-1))
     before = form[order - 1]
     alike = np.minimum.reduceat(before, first) == np.maximum.reduceat(before, first)
     last = np.append(first[1:], len(order))
@@ -226,9 +224,9 @@ def _groups(form: Array, rank: Array, length: int) -> Iterator[tuple[int, ...]]:
 
 
 def _drop_overlaps(starts: Iterable[int], length: int) -> list[int]:
-    """Return the start indices without ranges that overlap a previous range.
+    """Return the start indices of the ranges that do not overlap a previously kept range.
 
-    All ranges have the length `length`.
+    Each range contains `length` statements.
     """
     result: list[int] = []
     for start in starts:
@@ -343,24 +341,24 @@ class _RangeUse(NamedTuple):
         read = (x for one in self.statements for x in one.reads if x[0] in "vr")
         return list(dict.fromkeys(x for x in read if not self.locate(x, self.stop)))
 
-    def locate(self, value: str, before: int) -> tuple[int, int] | None:
+    def locate(self, value: str, last_index: int) -> tuple[int, int] | None:
         """Return the statement index and target index of a value that the range computes.
 
-        The statement index is relative to the start of the range. The result is None if another
-        range computes the value, or if the statement index is greater than `before`.
+        The statement index is relative to the start of the range. The result is None if no
+        statement up to `last_index` in the range computes the value.
         """
         k, target = self.function.defined.get(value, (-1, 0))
-        return (k - self.start, target) if self.start <= k <= self.start + before else None
+        return (k - self.start, target) if self.start <= k <= self.start + last_index else None
 
 
 class _SharedFunction:
     """C function that replaces several similar ranges of statements.
 
     Attributes:
-        read: Index in the C table `at` of each input value, which another range computes. The key
-            contains the names of this value in all similar ranges.
-        numbers: Index in the C table `c` of each constant that differs between the similar ranges.
-            The key contains the values of the constant in all similar ranges.
+        read: Index of each input in the C table `at`. An input is a value that another range
+            computes. Its key is the tuple of its variable names, one for each replaced range.
+        numbers: Index of each constant in the C table `c`, if the constant differs between the
+            replaced ranges. Its key is the tuple of its literals, one for each replaced range.
     """
 
     def __init__(self, name: str, uses: Sequence[_RangeUse]):
@@ -389,8 +387,8 @@ class _SharedFunction:
     def keep(self, crossing: Mapping[int, set[str]]) -> None:
         """Select the computed values that the shared function must store for other ranges.
 
-        `crossing` maps the id of a function to the names of the values that pass between its
-        ranges.
+        `crossing` contains the names of the values that pass between the ranges of each function;
+        the keys are the `id` of each `Function` object.
         """
         columns = zip(*(use.statements for use in self.uses), strict=True)
         for k, column in enumerate(columns):
@@ -497,12 +495,12 @@ def assignment_texts(assignments: Iterable[Assignment], names: dict[str, str]) -
             yield one.text
 
 
-def _take_descriptions(one: Assignment, names: dict[str, str]) -> dict[str, None]:
-    """Return the descriptions of the elements in the statement `one`, and remove them from `names`.
+def _take_descriptions(statement: Assignment, names: dict[str, str]) -> dict[str, None]:
+    """Remove the descriptions of the elements in a statement from `names`, and return them.
 
-    The descriptions are the keys of the result, in order.
+    The descriptions are the keys of the result, in the order of the operands.
     """
-    places = (*one.operands[1:], one.operands[0])
+    places = (*statement.operands[1:], statement.operands[0])
     return dict.fromkeys([names.pop(place) for place in places if place in names])
 
 
@@ -577,10 +575,11 @@ def _uses(functions: Sequence[Function]) -> list[list[tuple[int, _RangeUse]]]:
 def _divide_into_pieces(
     found: Sequence[StatementRange], offset: int, length: int
 ) -> Iterator[tuple[int, int, tuple[int, int]]]:
-    """Yield the start, the size and the key of each piece of a group of statements.
+    """Divide a group of statements into pieces; yield the start, size and key of each piece.
 
-    The group begins at index `offset` and contains `length` statements. `found` contains the ranges
-    of all groups. Pieces with equal keys are similar.
+    The ranges `found` divide the concatenated statements of all groups. The group begins at index
+    `offset` of these statements, and contains `length` statements. `start` is relative to the
+    group. Pieces with equal keys are similar.
     """
     for one in found:
         first, stop = max(one.start - offset, 0), min(one.stop - offset, length)
@@ -598,9 +597,10 @@ def _equal_parts(length: int) -> int:
 def _last_reads(
     uses: Sequence[tuple[int, _RangeUse]], shared: Mapping[int, _SharedFunction]
 ) -> dict[str, int]:
-    """Return the index of the last range that reads each value of another range.
+    """Return the index of the last range that reads a value from `left`, by name of the value.
 
-    The keys are value names. For a result of the function, the index is the number of ranges.
+    `left` is the array that passes values between ranges. For a value that an output statement of
+    the function reads, the index is the number of ranges.
     """
     last: dict[str, int] = {}
     for number, (kind, use) in enumerate(uses):
@@ -675,9 +675,9 @@ class _DividedFunction:
         self.lines += assignment_texts(assignments, self._names)
 
     def _call(self, piece: _SharedFunction, use: _RangeUse) -> None:
-        """Add to the divided function the call of a shared function that replaces a range.
+        """Replace the range `use` by a call of the shared function `piece`.
 
-        The function also adds the operands of the range to the C tables `at` and `c`.
+        The method also adds the operands of the range to the C tables `at` and `c`.
         """
         self.lines.append(f"{piece.name}(left, at + {len(self.at)}, c + {len(self.numbers)});")
         kept = [self.left.assign_place(value) for value in piece.kept_of(use)]

@@ -1,6 +1,6 @@
 """Casting of rays in expression graphs and in C code.
 
-The rays of a sensor to the shapes of one body are one call in the graph. The C code contains the
+One call in the graph casts all rays of a sensor to the shapes of one body. The C code contains the
 shapes as tables (`c/algorithms/ray_casting.h`).
 """
 
@@ -49,17 +49,17 @@ class Fan(Protocol):
         """Identifier of the form rays_<digest>."""
 
     def distances(self, x: Array) -> Array:
-        """Return the distance along each ray (n,) [m]."""
+        """Return the distances (n,) [m]; x (12,) is the pose of the sensor (`ray_expression`)."""
 
     def hits(self, x: Array) -> Array:
-        """Return the distance, the scaled normal and the hit point of each ray (n, 7)."""
+        """Return the distance t, the vector n / (n . d) and the hit point of each ray (n, 7)."""
 
 
 class RayCall(ca.Callback):
     """CasADi function that casts rays.
 
-    The results count as constants in derivatives. `ray_expression` adds the terms with the exact
-    first derivatives.
+    CasADi treats the results as constants when it differentiates. `ray_expression` adds the terms
+    with the exact first derivatives.
 
     Args:
         fan: Rays and shapes.
@@ -167,7 +167,7 @@ _CALLS: dict[str, RayCall] = {}
 
 
 def ray_call(name: str) -> RayCall | None:
-    """Return the call for the name of a CasADi function, or None for other functions."""
+    """Return the CasADi function `name` if it casts rays, else None."""
     return _CALLS[name] if _CALL.fullmatch(name) else None
 
 

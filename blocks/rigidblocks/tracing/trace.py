@@ -84,26 +84,26 @@ _REACHED = """static double {name}(double x)
 class Table:
     """Lookup table: a function of a scalar x.
 
-    If `searched` is True, the function returns the number of entries that are at most x. Otherwise
-    it returns the entry with the index x.
+    If `counts_entries` is True, the function returns the number of entries that are at most x.
+    Otherwise it returns the entry with the index x.
 
     Attributes:
         name: Name of the C function.
         values: Entries (n,).
-        searched: True for a count of entries, False for an entry.
+        counts_entries: True for a count of entries, False for an entry.
         function: CasADi function.
     """
 
     name: str
     values: Array
-    searched: bool
+    counts_entries: bool
     function: ca.Function
 
     def c_text(self) -> str:
-        """Return the C code of the function; a file may contain several copies of the code."""
+        """Return the C code of the function, with a guard against repeated definition."""
         texts = [repr(float(value)) for value in self.values]
         lines = (", ".join(texts[k : k + _LINE]) for k in range(0, len(texts), _LINE))
-        body = (_REACHED if self.searched else _ENTRY).format(
+        body = (_REACHED if self.counts_entries else _ENTRY).format(
             name=self.name,
             n=len(texts),
             last=len(texts) - 1,
@@ -115,45 +115,45 @@ class Table:
 _TABLES: dict[str, Table] = {}
 
 
-def table(values: Array, searched: bool) -> Table:
+def table(values: Array, counts_entries: bool) -> Table:
     """Return the cached lookup table with the entries `values`.
 
-    If `searched` is True, the table returns the number of entries that are at most x.
+    If `counts_entries` is True, the table returns the number of entries that are at most x.
     """
     flat = np.ascontiguousarray(values, dtype=float)
     digest = hashlib.sha256(flat.tobytes()).hexdigest()[:16]
-    name = f"{'reached' if searched else 'entry'}_{digest}"
+    name = f"{'reached' if counts_entries else 'entry'}_{digest}"
     if name not in _TABLES:
-        _TABLES[name] = Table(name, flat, searched, _function(name, flat, searched))
+        _TABLES[name] = Table(name, flat, counts_entries, _function(name, flat, counts_entries))
     return _TABLES[name]
 
 
 def find_table(name: str) -> Table | None:
-    """Return the lookup table with the C name `name`, or None for the derivative of a table.
+    """Return the lookup table with the C name `name`, or None if no table has this name.
 
-    The derivative of a table is zero.
+    CasADi also calls the derivatives of tables. These functions are no tables; their value is zero.
     """
     return _TABLES.get(name)
 
 
-def lookup(values: Array, x: ca.SX, searched: bool) -> ca.SX:
-    """Return the expression that calls a lookup table with the entries `values` for x.
+def lookup(values: Array, x: ca.SX, counts_entries: bool) -> ca.SX:
+    """Return the expression of a lookup at x in a table with the entries `values`.
 
-    CasADi assumes that the value of an external lookup table does not depend on its argument. The
-    expression therefore contains the condition x >= -inf, which depends on x and is always true.
+    The dependency analysis of CasADi ignores that the table value depends on x. The expression
+    therefore contains the condition x >= -inf, which depends on x and is always true.
 
     Args:
         values: Entries of the table (n,).
         x: Argument of the table.
-        searched: True for the number of entries that are at most x, False for the entry with the
-            index x.
+        counts_entries: True for the number of entries that are at most x, False for the entry with
+            the index x.
     """
-    return ca.if_else(x >= -np.inf, table(values, searched).function(x), 0.0)
+    return ca.if_else(x >= -np.inf, table(values, counts_entries).function(x), 0.0)
 
 
-def _function(name: str, values: Array, searched: bool) -> ca.Function:
+def _function(name: str, values: Array, counts_entries: bool) -> ca.Function:
     x = ca.MX.sym("x")
-    if searched:
+    if counts_entries:
         padded = ca.DM([-np.inf, *values, np.inf])
         result = ca.low(ca.MX(padded), x, {"lookup_mode": "binary"})
     else:
@@ -214,33 +214,34 @@ def is_tracing() -> bool:
     return getattr(_tracing, "found", None) is not None
 
 
-def substitute_whole_laws(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
-    """Replace the symbols of piecewise functions by the complete functions (`Choice.whole`)."""
-    return substitute_laws(choices, [choice.whole for choice in choices], elements)
+def substitute_complete_functions(choices: Sequence[Choice], elements: ca.SX) -> ca.SX:
+    """Replace each symbol in `elements` (n,) by its complete piecewise function, `Choice.whole`."""
+    return substitute_choices(choices, [choice.whole for choice in choices], elements)
 
 
-def substitute_laws(choices: Sequence[Choice], laws: Sequence[ca.SX], elements: ca.SX) -> ca.SX:
-    """Replace the symbols of piecewise functions in `elements` by the expressions `laws`.
+def substitute_choices(
+    choices: Sequence[Choice], expressions: Sequence[ca.SX], elements: ca.SX
+) -> ca.SX:
+    """Replace the symbols of piecewise functions in `elements` by the given expressions.
 
     Args:
         choices: Piecewise functions.
-        laws: Expression that replaces the symbol of each piecewise function.
-        elements: Expressions (n,).
+        expressions: Expression that replaces the symbol of each piecewise function.
+        elements: Expressions (n,) in which the symbols are replaced.
     """
     symbols = ca.vertcat(ca.SX(0, 1), *(choice.symbol for choice in choices))
     while ca.depends_on(elements, symbols):  # one pass for each level of nested choices
-        elements = ca.substitute(elements, symbols, ca.vertcat(*laws))
+        elements = ca.substitute(elements, symbols, ca.vertcat(*expressions))
     return elements
 
 
 def choosing_function(
     name: str, x: ca.SX, choices: Sequence[Choice], elements: ca.SX
 ) -> ca.Function:
-    """Return a CasADi function of `elements` and of the piecewise functions in a trace.
+    """Return a CasADi function that computes `elements` and the piecewise functions of a trace.
 
-    The inputs are x and the symbols of the piecewise functions (`choices`). The output contains
-    `elements`, and then the margin, the branches and the complete function of each piecewise
-    function.
+    The arguments are x and the symbols of the piecewise functions `choices`. The result contains
+    `elements`. The fields `margin`, `above`, `below` and `whole` of each `Choice` follow.
     """
     laws = [expression for choice in choices for expression in choice[1:]]
     symbols = ca.vertcat(*(choice.symbol for choice in choices))
@@ -248,7 +249,7 @@ def choosing_function(
 
 
 def call_choosing_function(function: ca.Function, x: ca.SX) -> ca.SX:
-    """Call the result of `choosing_function` in the current trace; return its `elements`.
+    """Call `function`, a result of `choosing_function`, at x, and return its `elements`.
 
     The call registers the piecewise functions in the current trace.
     """
@@ -397,11 +398,11 @@ class Traced:
 
         `rigidblocks.spatial.piecewise_lookup.count_at_most` calls this method.
         """
-        return Traced(lookup(grid, self.sx, searched=True))
+        return Traced(lookup(grid, self.sx, counts_entries=True))
 
     def entry(self, values: Array) -> Any:
         """Return the element of `values` (n,) at this traced index."""
-        return Traced(lookup(values, self.sx, searched=False))
+        return Traced(lookup(values, self.sx, counts_entries=False))
 
     def __bool__(self) -> bool:
         raise _refusal("truth value")
@@ -548,9 +549,9 @@ class Graph:
 
     @cached_property
     def copies(self) -> dict[int, int]:
-        """Index of the copied input element for each output element that is a copy.
+        """Output elements that are copies of input elements.
 
-        The keys are indices of the output vector, the values indices of the input vector.
+        The keys are indices in the output vector, and the values are indices in the input vector.
         """
         source: dict[int, int] = {}  # index of the input in each work variable
         copies = {}
@@ -623,9 +624,11 @@ _OPERATION_NAMES = {
 
 
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
-    """Yield operation code, read and written work variables of each CasADi instruction.
+    """Yield the operation code, input indices and output indices of each CasADi instruction.
 
-    The work variables are given as two lists of indices.
+    The indices are those of work variables, with two exceptions. The input indices of an input
+    instruction are those of a function argument and of its element. The output indices of an output
+    instruction are those of a function result and of its element.
     """
     numbers = range(function.n_instructions())
     yield from zip(
@@ -677,7 +680,10 @@ def trace(name: str, function: Callable[..., Mapping[str, Array]], inputs: Shape
 def _traced_graph(
     name: str, function: Callable[..., Mapping[str, Array]], inputs: Shapes, derivatives: bool
 ) -> tuple[Graph, bool]:
-    """Trace a function: the variant for derivatives if `derivatives` is true, else for values.
+    """Trace one of the two variants of a function.
+
+    If `derivatives` is True, the function traces the variant for derivatives, else the variant for
+    values (`Graph.differentiable`).
 
     Returns:
         Graph, and True if the two variants of the function differ.
@@ -697,7 +703,7 @@ def _traced_graph(
     x, choosing = ca.vertcat(*symbols), None
     if choices:
         choosing = choosing_function(name, x, choices, elements)
-        elements = substitute_whole_laws(choices, elements)
+        elements = substitute_complete_functions(choices, elements)
     flat_function = ca.Function(name, [x], [ca.cse(elements)])
     return Graph(name, dict(inputs), shapes, flat_function, choosing), form.exists
 
@@ -711,7 +717,7 @@ def _traced_array(symbol: ca.SX, shape: tuple[int, ...]) -> Any:
 class Evaluation:
     """Numeric evaluator of a graph with preallocated buffers.
 
-    A call returns the output vector for an input vector. The results are the results of
+    A call returns the output vector for an input vector. It returns the same values as
     `Graph.__call__`, with about a tenth of the overhead. Each thread needs its own object.
     """
 
@@ -766,10 +772,10 @@ def jacobian(graph: Graph, outputs: str | Iterable[str], inputs: str | Iterable[
 def directional(graph: Graph, n: int) -> Graph:
     """Return the graph of the directional derivatives J V of all outputs along n directions.
 
-    J is the Jacobian of the output vector with respect to the input vector. The returned graph has
-    the inputs of `graph`, and an input `change` (inputs, n) with the directions V. The output, also
-    named `change` (outputs, n), is J V. The derivatives are exact, as in `jacobian`. One pass in
-    forward mode computes all directions.
+    J (k, m) is the Jacobian of the output vector (k,) with respect to the input vector (m,). The
+    returned graph has the inputs of `graph` and an additional input V (m, n), named `change`. The
+    columns of V are the directions. The output J V (k, n) is also named `change`. The derivatives
+    are exact, as in `jacobian`. One pass in forward mode computes all directions.
     """
     size = graph.function.size1_in(0)
     x, V = ca.SX.sym("x", size), ca.SX.sym("V", n, size)
@@ -782,10 +788,11 @@ def directional(graph: Graph, n: int) -> Graph:
 
 
 def adjoint(graph: Graph) -> Graph:
-    """Return the graph of J^T l for multipliers l (outputs,), with the Jacobian J of all outputs.
+    """Return the graph of the adjoint derivative J^T l for a vector of multipliers l.
 
-    The returned graph has the inputs of `graph`, and an input `multipliers` with l. The output
-    `slopes` (inputs,) is J^T l. The derivatives are exact, as in `jacobian`, and one pass in
+    J (k, m) is the Jacobian of the output vector (k,) with respect to the input vector (m,). The
+    returned graph has the inputs of `graph` and an additional input l (k,), named `multipliers`.
+    The output `slopes` (m,) is J^T l. The derivatives are exact, as in `jacobian`, and one pass in
     reverse mode computes them.
     """
     x = ca.SX.sym("x", graph.function.size1_in(0))

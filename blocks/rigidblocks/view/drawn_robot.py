@@ -204,10 +204,10 @@ LAST = 10.0  # default end time of the time slider [s]
 
 
 class ForceOutputs(NamedTuple):
-    """Outputs of a plant that contain contact forces or centres of pressure.
+    """Selection of contact forces or centres of pressure from the outputs of a plant.
 
-    The values of the outputs `ports` form one array with a row per contact point or body. The
-    columns from `first` to `last` - 1 contain the forces or centres of pressure.
+    The values of the outputs `ports` are stacked in one array with a row per contact point or body.
+    Its columns `first` to `last` - 1 contain the forces or the centres of pressure.
     """
 
     ports: tuple[str, ...]
@@ -220,7 +220,8 @@ class DrawnRobot:
     """Model that a page draws at the configuration `q` (nq,), by default neutral.
 
     - `more` are additional solids, which the model does not contain.
-    - `bare` are the indices of the bodies that are drawn as rods.
+    - `bare` are the indices of the bodies whose meshes cannot be read. If `more` contains meshes of
+      bodies, only the bodies `bare` may have contact shapes or rods in the layer "links".
     - `limits` (lower, upper) are the positions (nq,) at the ends of the sliders; a variable without
       a limit has an infinite value.
     - `forces` are the outputs with the force at each contact point, or with the force and centre of
@@ -262,13 +263,13 @@ class DrawnRobot:
 
     @property
     def _bare(self) -> frozenset[int] | None:
-        """Indices of the bodies that are drawn as rods, or None for all bodies without shapes."""
+        """Argument `bare` of `solids`: bodies without a readable mesh; None if no mesh is drawn."""
         shown = {one.body for one in self.more if one.kind == "mesh" and one.body >= 0}
         return self.bare - shown if shown else None
 
     @cached_property
     def contact_points(self) -> BodyPoints | None:
-        """Contact points of the bodies, or None without forces or with one force per body."""
+        """Contact points of the bodies; None if no body has any, or if each body has one force."""
         model = self.model
         if len(self.forces) > 1:
             return None
@@ -278,8 +279,8 @@ class DrawnRobot:
     def weight(self) -> float:
         """Reference force [N] for the length of force arrows.
 
-        It is the weight of the robot for forces at contact points, and the weight of the heaviest
-        body for forces per body.
+        If the forces act at contact points, this is the weight of the robot. If each body has one
+        force, it is the weight of the heaviest body.
         """
         masses = [float(body.m) for body in self.model.inertia]
         return 9.81 * (max(masses) if len(self.forces) > 1 else sum(masses))
@@ -532,7 +533,7 @@ def force_outputs(
 
 
 def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
-    """Return the names of the outputs of `block` that contain the output `port` of a member."""
+    """Return the names of the outputs of `block` for the output `port` of each member."""
     known = {one.name for one in block.outputs}
     names = (f"{member.name}_{port}" for member in block.members)
     return tuple(name for name in names if name in known)
@@ -541,10 +542,11 @@ def _member_outputs(block: PlantOfMembers, port: str) -> tuple[str, ...]:
 def recorded_force_outputs(
     robot: DrawnRobot, shapes: Mapping[str, tuple[int, ...]]
 ) -> Sequence[ForceOutputs] | None:
-    """Return the outputs with the contact forces on a robot, or None if one is not recorded.
+    """Return the outputs with the contact forces on a robot, or None if some are not recorded.
 
-    `shapes` contains the shapes of the recorded outputs by name. The result is also None if the
-    number of recorded points or bodies differs from that of the robot.
+    `shapes` contains the shapes of the recorded outputs by name. The function also returns None if
+    the robot has no such outputs, or if the recorded number of contact points or bodies
+    differs from the robot.
     """
     n = robot.model.nb if robot.contact_points is None else len(robot.contact_points.body)
     for part in robot.forces:
@@ -565,17 +567,17 @@ def _component_count(port: str) -> int:
 
 
 def force_indices(
-    robot: DrawnRobot, where: Mapping[str, range], shapes: Mapping[str, tuple[int, ...]]
+    robot: DrawnRobot, places: Mapping[str, range], shapes: Mapping[str, tuple[int, ...]]
 ) -> list[int] | None:
-    """Return the indices of a robot's contact forces in a sample, or None.
+    """Return the indices of a robot's contact forces in a sample, or None if forces are missing.
 
-    `where` contains the index range of each port in the sample, and `shapes` the shape of each
-    port. The result is None if an output with forces is missing.
+    `places` contains the index range of each port in the sample, and `shapes` contains the
+    shape of each port.
     """
     if (parts := recorded_force_outputs(robot, shapes)) is None:
         return None
     found = [
-        np.concatenate([np.reshape(where[port], (-1, _component_count(port))) for port in ports])[
+        np.concatenate([np.reshape(places[port], (-1, _component_count(port))) for port in ports])[
             :, a:b
         ]
         for ports, a, b in parts

@@ -163,8 +163,9 @@ def robot_file(
     """Load a robot file for drawing.
 
     A URDF robot without joints, or with joints that move no mass, cannot be simulated but can be
-    drawn. The function accepts such a robot with a warning. `packages` are folders that are
-    searched for meshes, and `key` is the keyframe of the configuration.
+    drawn. The function loads such a robot for drawing and warns. If `floating` is True, the root
+    link gets a floating base. `packages` are folders that are searched for meshes, and `key` is the
+    name of the keyframe that sets the configuration.
 
     Raises:
         FormatError: The file is invalid, or the robot can be neither simulated nor drawn.
@@ -182,7 +183,8 @@ def robot_file(
 def _load_for_drawing(path: Path, floating: bool) -> RobotDescription | None:
     """Load a URDF robot for drawing only, and replace missing masses with a small mass.
 
-    A robot without a movable joint gets a floating base. The result is None if loading fails.
+    The robot gets a floating base if `floating` is True or if it has no movable joint. The result
+    is None if loading fails.
     """
     try:
         root = parse_xml(read_file(path), path)
@@ -297,9 +299,9 @@ def configuration_ports(plant: Plant) -> tuple[str, ...]:
 
 
 def motion_of(result: Result, pairs: Sequence[Drawn]) -> Array:
-    """Return the variables of all robots at all samples.
+    """Return the page variables of the robots in `pairs` at all samples (`DrawnRobot.variables`).
 
-    The variables are q, followed by the time for time-dependent models.
+    The variables of a robot are its q, followed by the time if its model is time-dependent.
     """
     columns = list[Array]()
     for one, ports in pairs:
@@ -314,8 +316,9 @@ def run_json(
 ) -> dict[str, Any]:
     """Return the data of a run for the page script: motion, forces and signals.
 
-    Motion and forces are sampled at the frame rate of the playback. Signals are sampled for a plot
-    (`plot_rows`).
+    `q` contains the page variables of all robots at each sample (`motion_of`), and `forces` the
+    contact forces on each robot (`forces_on`). Both are resampled at the frame rate of the
+    playback. `signals` are the names of the plotted signals, by default all numeric signals.
     """
     time, end = np.asarray(result.time, dtype=float), _end_of_motion(q)
     wide = q.shape[1] + sum(one.shape[1] for one in forces if one is not None)
@@ -499,8 +502,9 @@ def _draw_description(
 def _configurations(result: Result, nq: int, ports: Sequence[str]) -> Array:
     """Return the configurations q (n, nq) of a robot at all n samples.
 
-    `ports` are the names of the ports that contain q. If the result has no such signals, the
-    function searches for the only part with ports of these names and nq elements.
+    `ports` are the names of the ports that contain q. If the result lacks a signal of these names,
+    the function uses the part that has ports of these names with nq elements in all. Exactly one
+    part must have them.
     """
     known = {port.name for port in result.ports}
     if not set(ports) <= known:

@@ -49,8 +49,8 @@ def wasm_kernel(memory: Memory, method: Method = RK4, h: float | None = None) ->
     """Compile the kernel of a block to a WebAssembly module, or read it from the cache.
 
     The module exports `rb_page_memory`, `rb_page_size`, `rb_page_reset`, `rb_page_initialize` and
-    `rb_page_step(k, dt)`, which executes step k. The results equal the results of the native
-    kernel, except for the sines and cosines, which another C library computes.
+    `rb_page_step(k, dt)`. The last function executes step k of size dt [s]. The results equal the
+    results of the native kernel, except for the sines and cosines. Another C library computes them.
 
     Args:
         memory: Memory layout of the block.
@@ -148,10 +148,11 @@ def add_wrench_inputs(system: System) -> System:
 
 
 def _mouse_springs(system: System, memory: Memory) -> Iterator[dict[str, Any] | None]:
-    """Yield, for each robot, the data of the spring between the mouse and the pulled body.
+    """Yield the data of the mouse spring of each robot, which pulls the body that the user grabs.
 
-    The stiffness [N/m] is five times the weight of the robot divided by its length. The factor was
-    found by trial. The function yields None for a robot whose wrench input is missing or connected.
+    The stiffness [N/m] is 5 m g / l with the mass m and the length l that `_pulled_model` returns.
+    The factor 5 was found by trial. The function yields None for a robot whose wrench input is
+    missing or connected.
     """
     connected = {one.target for one in system.connections}
     for name, part in system.parts.items():
@@ -173,10 +174,12 @@ def _mouse_springs(system: System, memory: Memory) -> Iterator[dict[str, Any] | 
 
 
 def _pulled_model(block: Any) -> tuple[Tree, int, float, float] | None:
-    """Return the model of a drawn robot, its first body index, and a typical mass and length.
+    """Return the drawn model of a plant, a body index, a mass [kg] and a length [m].
 
-    The mass [kg] and the length [m] determine the stiffness of the spring that pulls the robot.
-    The result is None if the page does not draw a robot for the block.
+    The index is that of the first drawn body in the model of the plant. The mass is that of the
+    robot, and the length is its number of bodies times the typical link length. For a plant of
+    several robots or with rigid contacts, the mass is that of the heaviest body, and the length is
+    that of a typical link. The result is None for a block that is no plant.
     """
     if isinstance(block, RigidContactPlant | PlantOfMembers):
         model = block.model

@@ -262,10 +262,10 @@ class Camera:
 
 
 def _surfaces(drawn: Sequence[DrawnRobot], q: Array) -> tuple[Array, Array, Array]:
-    """Return the triangles of all links at q, their colours, and a mask of closed surfaces.
+    """Return the n triangles of all links, their colours, and a mask for closed surfaces.
 
-    The arrays have the shapes (n, 3, 3) [m], (n, 3) and (n,). The inner side of a closed surface is
-    never visible.
+    The shapes are (n, 3, 3) [m], (n, 3) and (n,). The mask is True for a triangle of a closed
+    surface, whose inner side is never visible. `q` contains the page variables of all robots.
     """
     corners, colours, closed, start = list[Array](), list[Array](), list[Array](), 0
     for robot in drawn:
@@ -317,7 +317,7 @@ def _rod_matrix(rod: Array) -> Array:
 
 
 def _background(camera: Camera, level: float) -> Array:
-    """Return the picture (height, width, 3) of the sky, and of the ground at height `level`."""
+    """Return the picture (height, width, 3) of the sky and of the ground at height `level` [m]."""
     rays = camera.rays()
     down = rays @ camera.up
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -335,10 +335,10 @@ def _background(camera: Camera, level: float) -> Array:
 
 
 def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
-    """Return the brightness of the ground grid at points p.
+    """Return the brightness (height, width) of the ground grid at the ground points of all pixels.
 
-    The grid lines are normal to the two horizontal unit vectors `axes`. The unit of p is the grid
-    spacing.
+    The points p (height, width, 3) are in units of the grid spacing. The grid lines are normal to
+    the two horizontal unit vectors `axes`.
     """
     shade = np.ones(p.shape[:-1])
     for axis in axes:
@@ -353,7 +353,10 @@ def _grid(p: Array, axes: tuple[Array, Array]) -> Array:
 def _picture(
     camera: Camera, background: Array, level: float, corners: Array, colours: Array, closed: Array
 ) -> Array:
-    """Return the picture (height, width, 3) of the background, the shadows and the triangles."""
+    """Return the picture (height, width, 3) of the background, the shadows and the triangles.
+
+    `level` is the height of the ground [m]. `_surfaces` returns `corners`, `colours` and `closed`.
+    """
     from PIL import Image, ImageDraw
 
     dark = 1.0 - 0.2 * _shadow(camera, level, corners)[..., None]

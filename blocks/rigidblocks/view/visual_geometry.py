@@ -62,7 +62,8 @@ class Solid:
     - `placement` transforms body coordinates to solid coordinates.
     - A rod extends from the point `start` on the body to the point `end` on the body `other`.
     - `points` (n, 9) [m] are the triangles of a mesh, in solid coordinates.
-    - `layer` is the layer of the page; initially only the layer "links" is visible.
+    - `layer` is the name of the page layer that shows the solid. Initially the page shows only the
+      layer "links".
     - `opacity` is 1 for an opaque solid.
     - `aside` is True if the solid may extend beyond the camera view.
     """
@@ -84,12 +85,13 @@ class Solid:
 def solids(model: Tree, bare: Collection[int] | None = None) -> tuple[Solid, ...]:
     """Return the solids of all bodies of a model.
 
-    The solids of a body are its visual shapes, or its contact shapes if it has no visual shapes.
-    Contact shapes also have a separate layer. A body without shapes consists of rods from its joint
-    to the joints of its children and to its loop joints.
+    The page layer "links" shows the visual shapes of a body. If a body has none, the layer shows
+    its contact shapes, except point sets. If these shapes are only spheres, or no shape exists, the
+    layer also shows rods from the joint of the body to its child joints and loop joints. The page
+    layer "contact shapes" shows all contact shapes.
 
-    If some bodies have meshes, `bare` contains the indices of the bodies without meshes. All other
-    bodies then have only their visual shapes.
+    If some bodies have meshes, `bare` contains the indices of the bodies whose meshes cannot be
+    read. For all other bodies, the layer "links" then shows only the visual shapes.
     """
     appearance = getattr(model, "appearance", ()) or ((),) * model.nb
     contact = getattr(model, "contact", ()) or ((),) * model.nb
@@ -195,9 +197,9 @@ def spatial_transform(X: Any) -> Transform:
 def usual_length(model: Tree) -> float:
     """Return the length of a typical link [m].
 
-    The length is the median of nonzero distances from the body origins. They are the distances of
-    the joints on each body, and twice the distances of the centres of mass. If all distances are
-    zero, the length is 1 m.
+    A body contributes the distance from its origin to each child joint and loop joint. It also
+    contributes twice the distance from its origin to its centre of mass. The length is the median
+    of the nonzero distances, or 1 m if all distances are zero.
     """
     far = [float(np.linalg.norm(p)) for i in range(model.nb) for p in places_on(model, i)]
     far += [2.0 * float(np.linalg.norm(centre_of_mass(model, i))) for i in range(model.nb)]
