@@ -499,12 +499,12 @@ def _rank(rest: Array, K: Array, tolerance: float) -> int:
 class Basis(Protocol):
     """Orthonormal basis of a subspace: the nonzero columns of P (n, k).
 
-    The other columns of P are zero, so that the shape of P does not depend on values.
+    P may also have zero columns, so that k does not depend on the values in a trace.
     """
 
     @property
     def size(self) -> int:
-        """Number of columns k."""
+        """Number of columns k, including zero columns."""
 
     def parts(self, x: Array) -> Array:
         """Return the components P^T x (k,) of x (n,) along the columns."""
@@ -536,9 +536,9 @@ class Columns:
 
 
 class Mirror(NamedTuple):
-    """Householder reflection that acts on some elements of a vector.
+    """Householder reflection that changes only the elements `places` of a vector.
 
-    For the elements x at the indices `places`, the reflection returns x - factor (v^T x) v.
+    It maps the vector y of these elements to y - factor (v^T y) v.
     """
 
     places: list[int]
@@ -598,13 +598,15 @@ class Reflected:
 def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected:
     """Return a basis P (n, k) of the vectors normal to the orthonormal columns of Q (n, m).
 
-    Householder reflections map the columns of Q to the coordinate axes in `spare` (s axes), and the
-    columns of P to the other k = n - s axes. This takes fewer operations than the Gram-Schmidt
-    method (`completion`). If Q has more than s columns, each further nonzero column is mapped to
-    one of the other axes. The column of P for this axis is zero.
+    `spare` contains s coordinate axes. Householder reflections map column j of Q to the axis
+    `spare[j]`, for j < s. They map the columns of P to the k = n - s axes that are not in `spare`.
+    This takes fewer operations than the Gram-Schmidt method (`completion`). If m > s, the
+    reflections map each nonzero column j >= s of Q to an axis that is not in `spare`. The column of
+    P for this axis is zero.
 
-    If the trace will be differentiated, a single reflection maps each column of Q, because separate
-    reflections of the spare components are not differentiable at zero.
+    Two reflections map each column j < s of Q. The first one changes only the components along the
+    spare axes, and is not differentiable if these components are zero. If the trace will be
+    differentiated, a single reflection of all components therefore replaces the two.
 
     Args:
         Q: The orthonormal columns (n, m). The last columns may be zero.
@@ -636,7 +638,7 @@ def normal_to(Q: Array, sizes: Sequence[Any], spare: Sequence[int]) -> Reflected
 
 
 def _gathering_reflection(q: Array, places: list[int]) -> Mirror:
-    """Return the reflection that zeroes the elements of q at `places`, except the first."""
+    """Return the reflection that zeroes the elements `places[1:]` of q and changes `places[0]`."""
     x = q[places]
     if len(places) == 1:
         return Mirror(places, np.zeros(1), 0.0)
@@ -651,9 +653,9 @@ _NOTHING = 1e-40  # elements with a smaller sum of squares are not reflected
 
 
 def _aligning_reflection(q: Array, places: list[int], exists: Any) -> Mirror:
-    """Return the reflection that zeroes the elements of q at `places`, except the last.
+    """Return the reflection that zeroes the elements `places[:-1]` of q and changes `places[-1]`.
 
-    `exists` is 1, or 0 if q is the zero vector.
+    The elements `places` of q form a unit vector if `exists` is 1, and the zero vector if it is 0.
     """
     v = np.array(q[places])
     sign = _sign(v[-1])
@@ -684,14 +686,15 @@ class SVD(NamedTuple):
 
     @property
     def condition(self) -> Any:
-        """Condition number sigma_1 / sigma_p (Spencer 2004, 3.1), at most 1e300."""
+        """Condition number s_1 / s_p (Spencer 2004, 3.1), at most 1e300."""
         some = less(self.s[0] * 1e-300, self.s[-1])
         return select(some, self.s[0] / select(some, self.s[-1], 1.0), 1e300)
 
     def effective_condition(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Any:
-        """Return the condition number sigma_1 / sigma_r of the independent rows; r is the rank.
+        """Return the condition number s_1 / s_r without the zero singular values; r is the rank.
 
-        For rank 0, the result is 1.
+        A singular value counts as zero if it is at most the tolerance times s_1. For rank 0, the
+        result is 1.
         """
         inverses = self.inverses(tolerance)
         largest = reduce(maximum, inverses, 0.0)
@@ -722,9 +725,9 @@ class SVD(NamedTuple):
         return inverse
 
     def row_space(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Array:
-        """Return the columns V1 (n, p) of V that span the row space of A.
+        """Return an orthonormal basis of the row space of A: the nonzero columns (n, p) of V.
 
-        A column is zero if its singular value is not above the tolerance times s_1.
+        A column of V becomes zero if its singular value is at most the tolerance times s_1.
         """
         V1: Array = self.V * select(less(self.s[0] * tolerance, self.s), 1.0, 0.0)
         return V1
@@ -733,11 +736,11 @@ class SVD(NamedTuple):
 def svd(A: Array, sweeps: int | None = None) -> SVD:
     """Compute the singular value decomposition of A (m, n) by one-sided Jacobi rotations.
 
-    The rotations make p = min(m, n) columns orthogonal to each other. `sweeps` is the number of
-    Jacobi sweeps; a sweep rotates every pair of columns. For p up to 12, the default is one or two
-    sweeps more than rounding accuracy requires, even for nearly dependent columns. If a scaling of
-    the columns makes A well conditioned, small and large singular values have equal relative
-    accuracy.
+    The rotations make the p = min(m, n) columns of A, or of A^T if n > m, orthogonal to each other.
+    `sweeps` is the number of Jacobi sweeps; a sweep rotates every pair of columns. Up to p = 12,
+    the default number gives rounding accuracy, even for nearly dependent columns, and includes one
+    or two spare sweeps. If a scaling of the columns makes the matrix well conditioned, small and
+    large singular values have equal relative accuracy.
     """
     A = np.asarray(A)
     if A.shape[1] > A.shape[0]:
@@ -761,11 +764,11 @@ def _normal_columns(A: Array, sweeps: int) -> Array:
 
 
 def _rotate(x: Array, y: Array, m: int) -> tuple[Array, Array]:
-    """Rotate two columns so that their first m elements are orthogonal.
+    """Rotate two columns (m + p,) so that the vectors of their first m elements are orthogonal.
 
     Returns:
-        The rotated columns, the longer column first. For this order, the rotation includes a
-        quarter turn if y is longer than x.
+        The rotated columns, sorted by decreasing length of these vectors. If y is longer than x,
+        the rotation includes a quarter turn.
     """
     a, b, c = x[:m] @ x[:m], y[:m] @ y[:m], x[:m] @ y[:m]
     size = abs(a - b)

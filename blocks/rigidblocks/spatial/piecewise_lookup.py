@@ -39,12 +39,13 @@ def entry(values: Array, index: Number) -> Number:
 
 
 def index_with_events(index: Number, grid: Array, x: Number) -> Number:
-    """Return `index` with event indicators, so that it changes only at events in model exchange.
+    """Return `index`; in model exchange, the result changes only at events.
 
     `index` is the number of points of a grid (n,) that are at most x. Between two events, the
-    result does not change, even if x is slightly beyond a grid point (`piecewise`). Internally, the
-    index is a Gray code, in which only one binary digit changes at each grid point. Each digit has
-    an event indicator. If x starts at the first grid point, the initial index includes this point.
+    result does not change, even if x is slightly beyond a grid point (`piecewise`). Each binary
+    digit of the Gray code of the index has an event indicator. In a Gray code, only one digit
+    changes at each grid point. If x equals the first grid point at the start of a run, the initial
+    result counts this point.
     """
     if not (is_traced(index) and len(grid)):
         return index
@@ -57,11 +58,12 @@ def index_with_events(index: Number, grid: Array, x: Number) -> Number:
 
 
 def count_with_events(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return `count` with an event indicator, so that the result changes only at events.
+    """Return `count`; in model exchange, the result changes only at events.
 
-    The events occur in model exchange. `count` is the index of the interval [low, high) that
-    contains x, and the number of intervals is unlimited. A run may start at the lower end of an
-    interval only if `count` is odd there, because a margin of zero counts as negative.
+    `count` is the index of the interval [low, high) that contains x. The number of intervals is
+    unlimited. The event indicator is the margin between x and the nearer end of the interval,
+    positive if `count` is even and negative if it is odd. A margin of zero counts as negative.
+    Therefore, a run may start at the lower end of an interval only if its index is odd.
     """
     if not is_traced(count):
         return count
@@ -72,7 +74,7 @@ def count_with_events(count: Number, x: Number, low: Number, high: Number) -> Nu
 
 
 def _ends(grid: Array, index: Number) -> tuple[Number, Number]:
-    """Return the ends of the interval after the first `index` grid points.
+    """Return the ends `grid[index - 1]` and `grid[index]` of an interval between grid points.
 
     The interval before the first grid point begins at -1e300, and the last interval ends at 1e300.
     """
@@ -85,7 +87,7 @@ def _is_even(count: Number) -> Number:
 
 
 def _signed_margin(count: Number, x: Number, low: Number, high: Number) -> Number:
-    """Return the margin between x and the nearer end of the interval [low, high).
+    """Return the margin (`excess`) between x and the nearer end of the interval [low, high).
 
     The function negates the margin if `count` is odd.
     """
@@ -103,17 +105,21 @@ def _gray(digits: Sequence[Number]) -> Number:
 
 
 def time_past_event(t: Number) -> Number:
-    """Return t [s] plus a tolerance, a time at which an event at t counts as past.
+    """Return the time [s] from which an event at the time t [s] counts as past.
 
-    The tolerance exceeds the rounding error: t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|.
+        t + 4e-12 (1 + min(|t|, 1e3)) + 4 ROUNDING |t|
+
+    The difference from t exceeds the rounding error of t.
     """
     return t + (4e-12 * (1.0 + minimum(np.abs(t), 1e3)) + 4.0 * ROUNDING * np.abs(t))
 
 
 def rounded_up(t: Number) -> Number:
-    """Return t [s] plus a tolerance, the latest time that counts as t.
+    """Return the latest time [s] that counts as equal to the time t [s].
 
-    The tolerance exceeds the rounding error: t + min(1e-9 |t|, 1e-6) + ROUNDING |t|.
+        t + min(1e-9 |t|, 1e-6) + ROUNDING |t|
+
+    The difference from t exceeds the rounding error of t.
     """
     return t + (minimum(1e-9 * np.abs(t), 1e-6) + ROUNDING * np.abs(t))
 

@@ -64,11 +64,12 @@ def cross_force(v: Array, f: Array) -> Array:
 def coriolis(v: Array, vJ: Array) -> Array:
     """Return the contribution of the joint velocity vJ to the acceleration of the body.
 
-        [0; P(vJ) (2 w - wJ)]
+        [0; P(u) (2 w - wJ)]
 
-    v is the velocity of the body. w and wJ are the angular components of v and vJ, and the vJ in
-    P(vJ) is the linear component. All vectors are in body coordinates. The result is
-    v x vJ + [0; P(vJ) (w - wJ)], because accelerations are defined as in `Transform.carry`.
+    v is the velocity of the body, and w its angular part. vJ = [wJ; u] is the joint velocity. All
+    vectors are in body coordinates. The result is v x vJ + [0; P(u) (w - wJ)]. The second term is
+    necessary because the linear part of an acceleration belongs to a body point, as in
+    `Transform.carry`.
     """
     w, wJ = v[:1], vJ[:1]
     return np.concatenate([np.zeros(1), perp(vJ[1:]) @ (w + (w - wJ))])
@@ -124,9 +125,9 @@ class Transform:
     def carry(self, v: Array, a: Array) -> Array:
         """Return the acceleration of a body in B coordinates, [wd; E (a + W r)].
 
-        v is the velocity and [wd; a] the acceleration of the body in A coordinates. W is the
-        matrix of `spin`. As in `spatial`, the linear parts are the accelerations of the body points
-        at the origins of A and B. They differ from the linear parts of planar accelerations.
+        v = [w; vO] is the velocity and [wd; a] the acceleration of the body in A coordinates. W is
+        `spin(w, wd)`. The linear parts of both accelerations are the accelerations of the body
+        points at the origins of A and B. In RBDA, the linear part is a - P(vO) w instead of a.
         """
         return np.concatenate([a[:1], self.E @ (a[1:] + spin(v[:1], a[:1]) @ self.r)])
 
@@ -224,8 +225,9 @@ class RigidInertia:
 
             [I wd + h x a; m a + W h]
 
-        W is the matrix of `spin`. The linear part a is defined as in `Transform.carry`. With the
-        planar acceleration a of RBDA, the equation of motion is f = I a + v x* I v.
+        W is `spin(w, wd)` for the angular part w of v. The linear part a is the acceleration of the
+        body point at the origin, as in `Transform.carry`. RBDA computes the same force from its
+        planar acceleration A: f = I A + v x* I v.
         """
         wd, a_lin, W = a[:1], a[1:], spin(v[:1], a[:1])
         return np.concatenate([self.I * wd + perp(self.h).T @ a_lin, self.m * a_lin + W @ self.h])
@@ -294,5 +296,5 @@ class ArticulatedInertia:
 
 
 def outer(U: Array, W: Array) -> ArticulatedInertia:
-    """Return U W^T as a planar articulated-body inertia; U W^T (3, 3) must be symmetric."""
+    """Return U W^T as an articulated-body inertia; U and W are (3, k), and U W^T is symmetric."""
     return ArticulatedInertia(_symmetric(U[1:] @ W[1:].T), U[1:] @ W[:1].T, U[:1] @ W[:1].T)

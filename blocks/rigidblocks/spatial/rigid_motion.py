@@ -1,14 +1,15 @@
 """Rotations by quaternions, rotation vectors and angles, and the Lie group of rigid motions.
 
-A quaternion p (4,) contains the Euler parameters of the orientation of F_s in F_p (RBDA Eq 4.10,
-4.11). It has unit length, and the scalar part is first. A rotation vector phi (3,) [rad] is a
-constant angular velocity in F_s coordinates, multiplied by unit time.
+A quaternion p (4,) contains the Euler parameters of the orientation of a rotated frame F_s in a
+reference frame F_p (RBDA Eq 4.10, 4.11). It has unit length, and the scalar part is first. A
+rotation vector phi (3,) [rad] has the direction of the rotation axis, and its length is the
+rotation angle.
 
 The functions of the group are exp, log, Ad, ad, dexp and dlog. The transform X from A to B
-coordinates represents the motion from frame A to frame B. A motion vector u (6,) [rad, m] with the
-angular part first is the constant velocity of this motion in unit time. Publications that use the
-pose G of B in A write G = exp(u), and their Ad_G is X^-1. Many publications put the linear part
-first.
+coordinates represents the motion from frame A to frame B. The logarithm u (6,) [rad, m] of X is the
+constant velocity of this motion, multiplied by unit time. Its angular part is first; many
+publications put the linear part first. Publications that use the pose G of B in A write G = exp(u),
+and their Ad_G is X^-1.
 
 The functions `displacement`, `planar_displacement` and `rough_planar_displacement` (RBDA A.1, A.2)
 approximate u = log(X). They are exact for a pure translation, and their error decreases with the
@@ -40,7 +41,7 @@ _SMALL = 1e-8  # limit of theta^2 below which two series terms give rounding acc
 def quaternion_rotation(p: Array) -> Array:
     """Return the rotation E (3, 3) from F_p to F_s coordinates (RBDA Eq 4.12).
 
-    p and -p represent the same rotation.
+    The quaternions p and -p both represent the orientation of F_s in F_p.
     """
     p0, p1, p2, p3 = p
     d0, d1, d2, d3 = p0 + p0, p1 + p1, p2 + p2, p3 + p3
@@ -56,7 +57,7 @@ def quaternion_rotation(p: Array) -> Array:
 def quaternion_rate(p: Array, w: Array) -> Array:
     """Return the time derivative (4,) of the quaternion p (4,) (RBDA Eq 4.13).
 
-    w (3,) is the angular velocity [rad/s] in F_s coordinates.
+    w (3,) is the angular velocity [rad/s] of the rotated frame F_s, in F_s coordinates.
     """
     p0, p1, p2, p3 = p
     Q = np.array([[-p1, -p2, -p3], [p0, -p3, p2], [p3, p0, -p1], [-p2, p1, p0]])
@@ -108,8 +109,8 @@ def vector_from_quaternion(p: Array) -> Array:
 def quaternion_from_rotation(E: Array) -> Array:
     """Return the unit quaternion (4,) of a rotation E (3, 3).
 
-    The function is the inverse of `quaternion_rotation`. It computes the four squares 4 p_i^2 from
-    the diagonal of E, and divides by the root of the largest square.
+    The function is the inverse of `quaternion_rotation`. It computes the matrix 4 p p^T from E. The
+    result is the row with the largest diagonal element 4 p_i^2, divided by 4 |p_i|.
     """
     products = _products(E)
     best, square = products[0], products[0, 0]
@@ -136,10 +137,11 @@ def _products(E: Array) -> Array:
 
 
 def travel(phi: Array, v: Array) -> Array:
-    """Return the displacement d (3,) [m] of a point that moves with a rotating frame.
+    """Return the displacement d (3,) [m] of the origin of a moving frame in unit time.
 
-    In unit time, the frame rotates by phi (3,) [rad]. The velocity v (3,) of the point is constant
-    in this frame. theta is the rotation angle, the length of phi.
+    The frame rotates by phi (3,) [rad] in unit time. The velocity v (3,) of its origin is constant
+    in coordinates of the moving frame. d is in coordinates of the initial frame. theta is the
+    rotation angle, the length of phi.
 
         d = v + (1 - cos theta)/theta^2 phi x v + (theta - sin theta)/theta^3 phi x phi x v
     """
@@ -247,7 +249,7 @@ def dlog(u: Array) -> Array:
 
 
 def _closed_form(t: Any) -> tuple[Any, Any, Any, Any]:
-    """Return the coefficients of the powers of ad in `dexp`, for a squared angle t > 0."""
+    """Return the coefficients of ad, ad^2, ad^3, ad^4 in `dexp`, for t = theta^2 > 0."""
     theta = np.sqrt(t)
     c, s = np.cos(theta), np.sin(theta)
     return (
@@ -264,7 +266,8 @@ def _series(t: Any, first: int, low: int) -> Any:
         sum over m of (1 - m) (-t)^m / (2m + first)!
         sum over m of m (-t)^(m-1) / (2m + first)!
 
-    The first series (`low` = 1) is for ad or ad^2, the second (`low` = 0) for ad^3 or ad^4. Both
+    The first series (`low` = 1) is the coefficient of ad or ad^2, the second series (`low` = 0) the
+    coefficient of ad^3 or ad^4. `first` is 2 for ad and ad^3, and 3 for ad^2 and ad^4. Both series
     follow from ad^5 = -2 t ad^3 - t^2 ad.
     """
     total: Any = 0.0
@@ -325,7 +328,7 @@ def placement(r: Sequence[float], rpy: Sequence[float]) -> Transform:
 
 
 def placements(origins: Sequence[tuple[Sequence[float], Sequence[float]]]) -> list[Transform]:
-    """Return the transform from the parent frame to the frame at each origin."""
+    """Return the transforms from the parent frame to the frames at `origins`, pairs (r, rpy)."""
     if not origins:
         return []
     E = {rpy: rotation(rpy) if any(rpy) else STRAIGHT for _, rpy in origins}

@@ -51,7 +51,8 @@ def piecewise(margin: Number, above: Number, below: Number, whole: Number = None
         margin: The margin, whose typical magnitude should be about 1.
         above: The value for a positive margin.
         below: The value for any other margin.
-        whole: The result outside model exchange, if given. It must equal the piecewise function.
+        whole: The result outside model exchange, with the values of the piecewise function; None:
+            `select(less(0, margin), above, below)`.
     """
     if whole is None:
         whole = select(less(0.0, margin), above, below)
@@ -170,11 +171,11 @@ def minimum_with_event(value: Number, high: Number) -> Number:
 
 
 def excess(a: Number, b: Number) -> Number:
-    """Return a margin between -1 and 1 that is positive for a > b.
+    """Return a margin between -1 and 1 that is positive for finite a > b.
 
         (a - b) / (1 + |a| + |b|)
 
-    The result is 1 if a or b is infinite.
+    If a or b is infinite, the result is 1, because an infinite limit is never reached.
     """
     margin = _excess_each(a, b)
     return margin if is_traced(a, b) else np.asarray(margin, dtype=float)
@@ -190,10 +191,10 @@ _excess_each = np.frompyfunc(_excess_one, 2, 1)
 
 
 class DerivativeForm:
-    """State of a `derivative_form` context.
+    """Request for the form of traced functions, with or without terms for derivatives.
 
-    `wanted` is the value that `is_traced_for_derivatives` returns inside the context. `exists` is
-    True if a function has called `is_traced_for_derivatives` with traced values.
+    `wanted` is True for the form that includes the terms for derivatives. `exists` becomes True
+    when a function with two forms is traced, that is, calls `is_traced_for_derivatives`.
     """
 
     def __init__(self, wanted: bool):
@@ -206,10 +207,10 @@ _forms = threading.local()
 
 @contextmanager
 def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
-    """Make `is_traced_for_derivatives` return `wanted` inside the context.
+    """Trace functions with their terms for derivatives if `wanted` is True, else without them.
 
-    The context manager yields a `DerivativeForm`, whose attribute `exists` becomes True when a
-    function calls `is_traced_for_derivatives` with traced values.
+    Within the context, `is_traced_for_derivatives` returns `wanted` for traced values. The context
+    manager yields a `DerivativeForm`, which shows if such a call has occurred.
     """
     outer: DerivativeForm | None = getattr(_forms, "form", None)
     _forms.form = form = DerivativeForm(wanted)
@@ -220,10 +221,10 @@ def derivative_form(wanted: bool) -> Iterator[DerivativeForm]:
 
 
 def is_traced_for_derivatives(*values: Number) -> bool:
-    """Return True if the traced function of these values will be differentiated.
+    """Return True if a function of these traced values must include its terms for derivatives.
 
-    A function that omits terms because their current value is zero also omits their derivatives.
-    Such a function must include these terms if `is_traced_for_derivatives` returns True.
+    A function may omit terms whose current value is zero. It then also omits their derivatives. If
+    the result is True, the trace will be differentiated, and the function must include these terms.
     """
     form: DerivativeForm | None = getattr(_forms, "form", None)
     if form is None or not is_traced(*values):

@@ -107,11 +107,12 @@ def cross_force(v: Array, f: Array) -> Array:
 def coriolis(v: Array, vJ: Array) -> Array:
     """Return the contribution of the joint velocity vJ to the acceleration of the body.
 
-        [w x wJ; w x vJ + (w - wJ) x vJ]
+        [w x wJ; w x u + (w - wJ) x u]
 
-    v is the velocity of the body. w and wJ are the angular components of v and vJ, and the vJ in
-    brackets is the linear component. All vectors are in body coordinates. The result is
-    v x vJ + [0; (w - wJ) x vJ], because accelerations are defined as in `Transform.carry`.
+    v is the velocity of the body, and w its angular part. vJ = [wJ; u] is the joint velocity. All
+    vectors are in body coordinates. The result is v x vJ + [0; (w - wJ) x u]. The second term is
+    necessary because the linear part of an acceleration belongs to a body point, as in
+    `Transform.carry`.
     """
     w, wJ, v_lin = v[:3], vJ[:3], vJ[3:]
     return np.concatenate([cross(w, wJ), cross(w, v_lin) + cross(w - wJ, v_lin)])
@@ -175,9 +176,10 @@ class Transform:
     def carry(self, v: Array, a: Array) -> Array:
         """Return the acceleration of a body in B coordinates, [E wd; E (a + W r)].
 
-        v is the velocity and [wd; a] the acceleration of the body in A coordinates. W is
-        w x w x + wd x. The linear parts are the accelerations of the body points at the origins of
-        A and B. The linear part of a spatial acceleration is a - w x v (RBDA Eq 2.49).
+        v = [w; vO] is the velocity and [wd; a] the acceleration of the body in A coordinates. W is
+        w x w x + wd x. The linear parts of both accelerations are the accelerations of the body
+        points at the origins of A and B. In RBDA, the linear part is a - w x vO instead of a
+        (Eq 2.49).
         """
         return np.concatenate([self.E @ a[:3], self.E @ (a[3:] + spin(v[:3], a[:3]) @ self.r)])
 
@@ -197,7 +199,7 @@ class Transform:
 
     @property
     def factors(self) -> "tuple[Transform, ...]":
-        """Factors of X as a product of transforms, of which the last is applied first."""
+        """Transforms whose product is X; the last transform is applied first."""
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
@@ -212,9 +214,10 @@ class Transform:
         return symmetric(self.E.T @ A @ self.E)
 
     def shift(self, R: Array, H: Array, Y: Array) -> Array:
-        """Return the change R H^T - Y R of the matrix I of an `ArticulatedInertia` at a new origin.
+        """Return R H^T - Y R, the change of the block I of an `ArticulatedInertia` by a shift r.
 
-        H, I and M are the fields of the inertia, R = r x and Y = H + R M (RBDA A.4), each (3, 3).
+        H and M are the other blocks of the inertia before the shift. R = r x, and Y = H + R M is
+        the block H after the shift (RBDA A.4). All matrices are (3, 3).
         """
         return symmetric(R @ H.T - Y @ R)
 
@@ -314,9 +317,10 @@ class RigidInertia:
 
             [I wd + w x I w + h x a; m a + W h]
 
-        W is the matrix of `spin`. The linear part a is defined as in `Transform.carry`, so the
-        force does not depend on the linear velocity. With the spatial acceleration a of RBDA, the
-        equation of motion is f = I a + v x* I v.
+        W is `spin(w, wd)` for the angular part w of v. The linear part a is the acceleration of the
+        body point at the origin, as in `Transform.carry`. The force therefore does not depend on
+        the linear velocity. RBDA computes the same force from its spatial acceleration A:
+        f = I A + v x* I v.
         """
         h, a_lin, W = self.h, a[3:], spin(v[:3], a[:3])
         n = _moment(self.I.tolist(), v[:3].tolist(), W.tolist())
@@ -391,7 +395,9 @@ def first_and_second_moments(
 class ArticulatedInertia:
     """Articulated-body inertia abi(M, H, I): symmetric, 21 parameters (RBDA 7.1, Table A.3).
 
-    I^A = [[I, H], [H^T, M]]
+        I^A = [[I, H], [H^T, M]]
+
+    All blocks are (3, 3); I and M are symmetric.
     """
 
     M: Array
@@ -537,8 +543,8 @@ class Factor(Transform):
 class Factors(Factor):
     """Product of transforms in a trace, stored as factors (RBDA A.4, A.5).
 
-    The last factor is applied first. Single factors contain zeros and ones, so their application
-    takes fewer operations than the application of the product.
+    The last factor is applied first. Each factor contains zeros and ones. To apply the factors one
+    after the other therefore takes fewer operations than to apply the product.
     """
 
     def __init__(self, *factors: Transform):
@@ -555,12 +561,12 @@ class Factors(Factor):
 
     @property
     def E(self) -> Array:
-        """Rotation E (3, 3) of the product."""
+        """Rotation E (3, 3) from A to B coordinates, computed from all factors."""
         return self._product.E
 
     @property
     def r(self) -> Array:
-        """Position r (3,) [m] of the product."""
+        """Position r (3,) [m] of B's origin in A coordinates, computed from all factors."""
         return self._product.r
 
     def __matmul__(self, other: Transform | Array) -> Any:

@@ -118,22 +118,23 @@ class AdjointRun:
     """Run of a system with exact gradients by the adjoint method (`prepare_adjoint`).
 
         z_0 = g(p),   z_k+1 = F(t_k+1, z_k, u_k, p)
-        l_n = dJ/dz_n,   l_k = dJ/dz_k + (dF/dz)^T l_k+1
+        l_N = dJ/dz_N,   l_k = dJ/dz_k + (dF/dz)^T l_k+1
         dJ/dp = (dg/dp)^T l_0 + sum (dF/dp)^T l_k+1
 
-    z_k are the states and outputs of all parts after k steps, u_k the inputs and p the parameters.
-    J is the scalar function, and l_k are the adjoint variables. g is the initialization, and F is
-    one communication step with all its inner steps. The gradient is therefore the exact derivative
-    of the numerical solution. One object must not be used by several threads at the same time.
+    z_k are the states and outputs of all parts after k of N steps, u_k the inputs and p the
+    parameters. J is the scalar function, and l_k are the adjoint variables. g is the
+    initialization, and F is one communication step with all its inner steps. The gradient is
+    therefore the exact derivative of the numerical solution. Do not use one object in several
+    threads at the same time.
 
     Args:
         memory: Memory layout of the `FusedSystem`.
-        steps: Number of communication steps.
+        steps: Number N of communication steps.
         t_start: Start time [s].
         dt: Communication step [s].
         places: Indices of the parameters in the memory vector (n,).
         input_places: Indices of the inputs that change, in the memory vector (nu,).
-        columns: Indices of the outputs in the memory vector (m,).
+        columns: Indices of the outputs, the columns of the results, in the memory vector (m,).
         names: Names of the parameters (n,).
         output_names: Names of the outputs (m,).
     """
@@ -165,7 +166,7 @@ class AdjointRun:
 
     @cached_property
     def _library(self) -> Any:
-        """Compiled steps, their adjoints, and the loops over the steps."""
+        """Compiled C library: initialization, step, their adjoints, and loops over the steps."""
         memory, evaluator = self.memory, TracedEvaluator(self.memory)
         graphs = [evaluator.graph(name) for name in ("initial", "update")]
         graphs += [adjoint(graph) for graph in graphs]
@@ -288,16 +289,16 @@ def prepare_adjoint(
     """Prepare runs of a system whose gradients are computed by the adjoint method.
 
     The time for a gradient does not depend on the number of parameters. To fit few parameters to
-    many measurements, `fit` is faster, because it needs fewer runs (variational equations). A run
-    has the same steps as a run of `simulate` with the same dt and order. The system must be
+    many measurements, `fit` is faster: it solves the variational equations and needs fewer runs. A
+    run has the same steps as a run of `simulate` with the same dt and order. The system must be
     traceable and must have fixed inner steps.
 
     Args:
         system: System of blocks.
         t_stop: End time [s].
         dt: Communication step [s].
-        parameters: Names `part.port` or `part.port[1]` of start values: states, parameters, and
-            unconnected inputs that are constant.
+        parameters: Names `part.port` or `part.port[1]` of parameters, of states (for their start
+            values), and of unconnected inputs that are constant.
         outputs: Names of the outputs and states in the results.
         inputs: Names of unconnected inputs that change from step to step.
         t_start: Start time [s].

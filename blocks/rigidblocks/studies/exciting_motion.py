@@ -38,10 +38,10 @@ class ExcitingMotion:
 
     Attributes:
         period: Period [s].
-        center: Mean positions (nv,).
-        sine: Coefficients (nv, harmonics).
-        cosine: Coefficients (nv, harmonics).
-        condition: Condition number of the stacked regressor of the base parameters.
+        center: Mean positions (nv,) [rad or m].
+        sine: Coefficients sine_k (nv, harmonics) for k = 1, 2, ... [rad or m].
+        cosine: Coefficients cosine_k (nv, harmonics) for k = 1, 2, ... [rad or m].
+        condition: Condition number of the regressor of the base parameters, stacked over time.
     """
 
     period: float
@@ -58,9 +58,9 @@ class ExcitingMotion:
 
 
 def _phases(s: Array, harmonics: int, period: float) -> Iterator[tuple[Array, Array]]:
-    """Yield the values of the sines and cosines (n, harmonics), and their first two derivatives.
+    """Yield the sines and cosines (n, harmonics), then their first and second time derivatives.
 
-    `s` contains the times relative to the period.
+    `s` (n,) contains the times divided by the period.
     """
     w = 2 * np.pi * np.arange(1, harmonics + 1)
     angles, rate = np.outer(s, w), w / period
@@ -87,10 +87,10 @@ def exciting_motion(
 ) -> ExcitingMotion:
     """Return a periodic trajectory that excites all base parameters, within the joint limits.
 
-    The function minimizes the condition number of the stacked regressor over the coefficients of a
-    Fourier series. The minimization starts at the best of several random trajectories. The
-    trajectory of each joint is scaled to its limits. At the start, velocity and acceleration are
-    not zero.
+    The function minimizes the condition number of the regressor, stacked over the samples of a
+    period. It varies the coefficients of a Fourier series. The minimization starts at the best of
+    several random trajectories. The trajectory of each joint is scaled to its limits. At the start,
+    velocity and acceleration are not zero.
 
     Args:
         model: Robot model without loops, with one velocity for each joint position.
@@ -128,8 +128,8 @@ def exciting_motion(
     base = base_for_terms(model, terms, base)
     compiled = compiled_base_regressor(model, base, terms)
 
-    def condition(x: Array) -> float:
-        """Return the logarithm of the regressor's condition number for the coefficients x."""
+    def log_condition(x: Array) -> float:
+        """Return the logarithm of the condition number of the regressor for coefficients x."""
         Y = compiled(*limits.motion(x)).reshape(-1, len(base))
         # einsum, because threads of BLAS take longer than the product of these small matrices
         sizes = np.linalg.eigvalsh(np.einsum("ki,kj->ij", Y, Y))
@@ -137,21 +137,21 @@ def exciting_motion(
 
     def slope(x: Array, now: float) -> Array:
         step = 1e-6
-        return np.array([(condition(x + step * e) - now) / step for e in np.eye(len(x))])
+        return np.array([(log_condition(x + step * e) - now) / step for e in np.eye(len(x))])
 
     rng = np.random.default_rng(seed)
     starts = rng.normal(size=(_STARTS, limits.size))
-    x = min(starts, key=condition)
+    x = min(starts, key=log_condition)
 
     def cost(x: Array) -> tuple[float, Array]:
-        now = condition(x)
+        now = log_condition(x)
         return now, slope(x, now)
 
     minimize = module_of("scipy.optimize", "an excitation trajectory").minimize
     found = minimize(cost, x, jac=True, method="L-BFGS-B", options={"maxiter": iterations})
-    best = min((x, found.x), key=condition)
+    best = min((x, found.x), key=log_condition)
     center, sine, cosine = limits.coefficients(best)
-    return ExcitingMotion(period, center, sine, cosine, float(np.exp(condition(best))))
+    return ExcitingMotion(period, center, sine, cosine, float(np.exp(log_condition(best))))
 
 
 class LimitedSeries:
@@ -197,7 +197,10 @@ class LimitedSeries:
         self.size = 2 * n * harmonics
 
     def coefficients(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return the center (nv,), and the coefficients of the sines and cosines (nv, k)."""
+        """Return the center (nv,), and the coefficients of sines and cosines (nv, harmonics).
+
+        x contains the coefficients before they are scaled to the limits.
+        """
         a, b = x.reshape(2, *self._shape)
         q, qd, qdd = (S @ a.T + C @ b.T for S, C in self._fine)
         top, bottom = q.max(axis=0), q.min(axis=0)
@@ -211,7 +214,7 @@ class LimitedSeries:
         return center, scale[:, None] * a, scale[:, None] * b
 
     def motion(self, x: Array) -> tuple[Array, Array, Array]:
-        """Return the positions, velocities and accelerations (n, nv) for coefficients x."""
+        """Return positions, velocities and accelerations (n, nv) for unscaled coefficients x."""
         center, a, b = self.coefficients(x)
         q, qd, qdd = (S @ a.T + C @ b.T for S, C in self._phases)
         return center + q, qd, qdd

@@ -483,10 +483,10 @@ class _Tasks:
 
 
 def task(key: str, payload: bytes, fmus: dict[str, bytes], table: Array) -> TaskResult:
-    """Simulate runs on a Dask worker.
+    """Simulate runs on a Dask worker; return the measures, or the reason why they cannot run.
 
     Args:
-        key: Key of the sweep in the cache of workers.
+        key: Key of the sweep. The Dask worker keeps the loaded system of each recent key.
         payload: Pickled task of the sweep (bytes).
         fmus: Contents of the FMU files (bytes) by hash.
         table: Parameter values (runs, elements) of the runs.
@@ -506,7 +506,7 @@ _LOCK = threading.Lock()
 
 
 def _cached_worker(key: str, payload: bytes, fmus: dict[str, bytes]) -> Worker:
-    """Return the worker of a sweep; create it in the first call of each process (`task`)."""
+    """Return the cached worker of the sweep `key`; create it if it is not in the cache."""
     with _LOCK:
         if key not in _WORKERS:
             while len(_WORKERS) >= _KEPT:
@@ -622,14 +622,15 @@ class Lanes:
             return None
 
 
-def run_in_lanes(
+def simd_executor(
     work: Task, wiring: Wiring, design: Design, run: Run, count: int, lanes: int | None
 ) -> Lanes | None:
-    """Return a SIMD executor for `count` runs of a sweep; None for runs without SIMD.
+    """Return the SIMD executor for `count` runs of a sweep, or None to simulate without SIMD.
 
-    If `lanes` is None, only a sweep with enough steps uses lanes, and their number is the maximum.
+    If `lanes` is None, the executor has the default number of lanes. The result is then None if the
+    sweep has too few steps or does not support SIMD. For one lane, the result is also None.
 
-    Raises ValueError with the reason if the requested lanes are not available.
+    Raises ValueError with the reason if the sweep does not support the given number of lanes.
     """
     steps = communication_points(_t_start(work), work.t_stop, work.dt).n
     if lanes == 1 or (lanes is None and count * steps < _WORTH):
@@ -668,7 +669,7 @@ def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | No
 
 
 def _recorded_patterns(work: Task, wiring: Wiring) -> tuple[str, ...]:
-    """Return the names of the signals to record.
+    """Return the names or patterns of the signals to record.
 
     If all measures are strings such as "max robot.q[1]", and no block defines `Block.remarks`, only
     the signals of the measures are recorded. Otherwise, the patterns of the option `record` apply.

@@ -206,7 +206,7 @@ def latin_hypercube(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Desig
     """
     rng, shape = np.random.default_rng(seed), (_count(n), _size(ranges))
     places = rng.permuted(np.tile(np.arange(n)[:, None], (1, shape[1])), axis=0)
-    return _scale_shares(ranges, (places + rng.random(shape)) / n)
+    return _scale_to_ranges(ranges, (places + rng.random(shape)) / n)
 
 
 def sobol(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
@@ -223,8 +223,8 @@ def sobol(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
     count, size = _count(n), _size(ranges)
     qmc = module_of("scipy.stats.qmc", "this design")
     if not size:  # SciPy does not support designs without columns
-        return _scale_shares(ranges, np.zeros((0, 0)))
-    return _scale_shares(ranges, qmc.Sobol(size, rng=seed).random(count))
+        return _scale_to_ranges(ranges, np.zeros((0, 0)))
+    return _scale_to_ranges(ranges, qmc.Sobol(size, rng=seed).random(count))
 
 
 def uniform(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
@@ -236,7 +236,7 @@ def uniform(ranges: Mapping[str, Range], n: int, seed: int = 0) -> Design:
         seed: Seed of the random values.
     """
     rng = np.random.default_rng(seed)
-    return _scale_shares(ranges, rng.random((_count(n), _size(ranges))))
+    return _scale_to_ranges(ranges, rng.random((_count(n), _size(ranges))))
 
 
 def _count(n: int) -> int:
@@ -259,16 +259,15 @@ def _size(ranges: Mapping[str, Range]) -> int:
     return sum(_bounds(name, given)[0].size for name, given in ranges.items())
 
 
-def _scale_shares(ranges: Mapping[str, Range], shares: Array) -> Design:
-    """Scale a unit-cube sample to the given bounds.
+def _scale_to_ranges(ranges: Mapping[str, Range], s: Array) -> Design:
+    """Return the design with the fractions s (n, elements), from 0 to 1, of each range.
 
         value = low + s (high - low)
 
-    s (n, elements) contains the fractions `shares`, from 0 to 1, in the order of the names and
-    elements.
+    The columns of s are the elements of all names, in the order of the names.
     """
     bounds = [_bounds(name, given) for name, given in ranges.items()]
     low = np.concatenate([np.zeros(0), *(low.ravel() for low, _ in bounds)])
     high = np.concatenate([np.zeros(0), *(high.ravel() for _, high in bounds)])
     shapes = tuple(low.shape for low, _ in bounds)
-    return Design(tuple(ranges), shapes, low + shares * (high - low))
+    return Design(tuple(ranges), shapes, low + s * (high - low))

@@ -133,7 +133,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the port name in a port name or element name `name`; None for an unknown port."""
+    """Return the name of the port with the port name or element name `name`, or None."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)
@@ -142,7 +142,7 @@ def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
 def _insert_elements(
     arrays: dict[str, Array], ports: Mapping[str, Port], name: str, values: Array, n: int
 ) -> None:
-    """Insert a data column (of a whole port or of one element) into the port arrays `arrays`."""
+    """Insert the data column `name`, a whole port or one element, into the arrays by port name."""
     key = _port_name_of(name, ports)
     if key is None:
         raise KeyError(
@@ -166,22 +166,23 @@ _ROUGH_RANK = 1e-5  # rank tolerance with difference quotients
 _SHARE = 1e-6  # smallest component of a null space vector that counts as nonzero
 
 
-class Estimate(NamedTuple):
-    """Accuracy of n estimates: standard deviations, confidence intervals (n, 2), correlations."""
+class Accuracy(NamedTuple):
+    """Standard deviations (n,), confidence intervals (n, 2), correlations (n, n) of estimates."""
 
     deviations: Array
     intervals: Array
     correlation: Array
 
 
-def estimate_accuracy(z: Array, J: Array, residuals: Array, level: float, scaled: bool) -> Estimate:
+def estimate_accuracy(z: Array, J: Array, residuals: Array, level: float, scaled: bool) -> Accuracy:
     """Return the standard deviations, confidence intervals and correlations of estimates z (n,).
 
         C = s^2 (J^T J)^-1,    z +- t(level, m - n) sqrt(diag C)
 
-    C is the covariance matrix. J (m, n) is the Jacobian of the residuals (m,), which are divided by
-    the standard deviation of the measurement noise. If `scaled` is True, s^2 is the residual sum of
-    squares divided by m - n, else 1. t is the quantile of Student's t-distribution.
+    C is the covariance matrix. The caller divides the residuals (m,) and their Jacobian J (m, n) by
+    the standard deviations of the measurement noise. If `scaled` is True, s^2 is the residual sum
+    of squares divided by m - n, else 1. t is the two-sided quantile of Student's t-distribution for
+    the confidence level `level`, with m - n degrees of freedom.
 
     References:
         Seber and Wild, Nonlinear Regression, 5.1.
@@ -198,7 +199,7 @@ def estimate_accuracy(z: Array, J: Array, residuals: Array, level: float, scaled
     if scaled:
         deviations = deviations * np.sqrt(residuals @ residuals / freedoms)
     half = t.ppf((1 + level) / 2, freedoms) * deviations
-    return Estimate(deviations, np.stack([z - half, z + half], axis=1), correlation)
+    return Accuracy(deviations, np.stack([z - half, z + half], axis=1), correlation)
 
 
 def check_identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
@@ -227,14 +228,14 @@ def check_identifiable(names: Sequence[str], J: Array, exact: bool) -> None:
         )
 
 
-def _groups(free: Array) -> list[tuple[list[int], int]]:
+def _groups(null_space: Array) -> list[tuple[list[int], int]]:
     """Return the groups of parameters that are identifiable only in combination.
 
-    Each group is a pair: parameter indices, and the number of combinations that the data do not
-    determine. The rows of `free` are an orthonormal basis of the null space of the Jacobian.
+    Each group is a pair: the parameter indices, and the dimension of the null space within the
+    group. The rows of `null_space` are an orthonormal basis of the null space of the Jacobian.
     """
-    shares = free.T @ free  # projection onto the null space
-    left = [k for k in range(free.shape[1]) if shares[k, k] > _SHARE]
+    shares = null_space.T @ null_space  # projection onto the null space
+    left = [k for k in range(null_space.shape[1]) if shares[k, k] > _SHARE]
     groups = []
     while left:
         group = [left.pop(0)]
@@ -257,12 +258,12 @@ class Replay:
 
     Attributes:
         wiring: Wiring of the system.
-        rows: Recorded data.
-        numbers: Parameters to estimate.
+        rows: Recording with n samples; each sample is one row.
+        numbers: Port elements of the parameters to estimate.
         run: Prepared system.
         variational: Prepared system with exact derivatives, or None for difference quotients.
         dt: Communication step [s].
-        fixed: Parameters with constant values.
+        fixed: Pairs (port element, value) of parameters that are not estimated.
         runs: Number of simulated runs.
     """
 
@@ -421,10 +422,11 @@ def replay_of(
     options: Mapping[str, Any],
     fixed: Sequence[tuple[StartElement, float]] = (),
 ) -> Replay:
-    """Prepare the simulation of a system at the times of a recording, for the parameters `numbers`.
+    """Prepare the simulation of a system at the times of a recording.
 
-    The derivatives are exact if `exact` is True, or if `exact` is None and exact derivatives are
-    available. Raises ValueError if `exact` is True and exact derivatives are not available.
+    `rows`, `numbers` and `fixed` are the attributes of `Replay`. The derivatives are exact if
+    `exact` is True, or if `exact` is None and exact derivatives are available. Raises ValueError if
+    `exact` is True and exact derivatives are not available.
     """
     wiring, variational = system.wiring(), None
     rows.steps(dt)  # raises ValueError if the times are not multiples of dt apart
@@ -510,8 +512,9 @@ def fit(
         fit(system, ["robot.payload_mass", "robot.elbow_viscous"], "motion.csv")
         min over z of the sum of ((measured - y(z)) / noise)^2
 
-    The estimates z stay within the bounds of their ports. The confidence intervals assume white
-    measurement noise and outputs that are linear in the parameters near the estimates.
+    y(z) are the simulated outputs for the parameters z. The estimates stay within the bounds of
+    their ports. The confidence intervals assume white measurement noise and outputs that are linear
+    in the parameters near the estimates.
 
     Args:
         system: System to run.
@@ -535,10 +538,10 @@ def fit(
         The estimates with their standard deviations and confidence intervals.
 
     Raises:
-        ValueError: `base` is True, but exact derivatives are not available or no parameter has an
-            effect. Some parameters are not identifiable from the data (the message lists
-            parameters with the same effect), or the data do not match the system. Also raised if
-            `noise` is None and the data do not contain more values than parameters.
+        ValueError: The data do not match the system. Some parameters are not identifiable from the
+            data; the message lists parameters with the same effect. `noise` is None, and the data
+            do not contain more values than parameters. `base` is True, and exact derivatives are
+            not available, or no parameter has an effect.
         KeyError: A name in `parameters`, `data` or `noise` is unknown.
         ImportError: SciPy is not installed.
 

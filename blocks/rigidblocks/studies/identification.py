@@ -54,12 +54,12 @@ class BaseParameters:
 
         tau = Y phi = Y_b (B phi)
 
-    Y_b consists of the columns `independent` of the regressor Y.
+    tau are the joint forces. Y_b consists of the columns `independent` of the regressor Y.
 
     Attributes:
         parameters: Names of all parameters phi (n,), such as "m of link2".
-        independent: Indices (r,) of the parameters that represent the base parameters.
-        matrix: Matrix B (r, n) of the combinations.
+        independent: Indices (r,) of the independent columns of Y, one for each base parameter.
+        matrix: Matrix B (r, n); row i contains the coefficients of base parameter i.
         units: Units of the base parameters.
     """
 
@@ -147,7 +147,7 @@ def _all_units(model: Tree, terms: Sequence[str]) -> tuple[str, ...]:
 
 
 def _term_unit(term: str, force: str, speed: str) -> str:
-    """Return the unit of a joint term; `force` and `speed` are the units of the joint."""
+    """Return the unit of a joint parameter; `force` and `speed` are the units of tau and qd."""
     if force in _TERM_UNITS:
         return _TERM_UNITS[force][term]
     return {"viscous": f"{force}/({speed})", "rotor": f"{force}.s/({speed})"}.get(term, force)
@@ -203,7 +203,7 @@ def base_parameters(
 
 
 def _random_motion(model: Tree, rng: np.random.Generator) -> tuple[Array, Array, Array]:
-    """Return a random motion (q, qd, qdd) that satisfies the loop constraints."""
+    """Return random q (nq,), qd (nv,) and qdd (nv,) that satisfy the loop constraints."""
     for attempt in range(50):
         q = random_configuration(model, rng)
         qd, qdd = rng.normal(size=model.nv), rng.normal(size=model.nv)
@@ -247,13 +247,14 @@ def independent_columns(
 ) -> tuple[list[int], Array]:
     """Find independent columns of a matrix W (rows, n), and express all columns by these columns.
 
-    Gram-Schmidt with reorthogonalization measures the distance of each column, scaled to unit
-    length, to the space of the previous independent columns.
+    The function scales the columns to unit length. A column is independent if its distance to the
+    space of the previous independent columns exceeds `tolerance`. The Gram-Schmidt method with
+    reorthogonalization computes this distance.
 
     Args:
-        W: Matrix.
+        W: Matrix (rows, n).
         order: Indices of the columns, in the order of their orthogonalization.
-        tolerance: Distance below which a column is dependent.
+        tolerance: Largest distance of a dependent column.
 
     Returns:
         Increasing indices (r,) of the independent columns, and the matrix B (r, n) with
@@ -300,7 +301,7 @@ class Identification:
         noise: Standard deviation (nv,) of the noise of each joint force, estimated from the
             residuals. For a model with loops, it refers to the projected joint forces.
         condition: Condition number of the weighted stacked regressor with columns of unit length.
-        terms: Identified friction and rotor inertia of each joint.
+        terms: Names of the identified joint terms (`JOINT_TERMS`).
     """
 
     model: Tree
@@ -476,7 +477,7 @@ def compiled_base_regressor(
 
 @dataclass(eq=False)
 class _StackedRegressor:
-    """Normal equations of the stacked regressor of a motion, evaluated in chunks."""
+    """Stacked regressor of a motion; the normal equations are summed over chunks of samples."""
 
     model: Tree
     base: BaseParameters
@@ -509,7 +510,15 @@ class _StackedRegressor:
             yield Y, tau
 
     def normal_equations(self) -> tuple[Array, Array, Array, Array]:
-        """Return Y^T Y, Y^T tau, tau^T tau and the number of nonzero equations of each joint."""
+        """Return the normal equations of each joint.
+
+        For each joint, Y (n, r) contains its rows of the regressor for all n samples, and tau (n,)
+        its forces.
+
+        Returns:
+            Y^T Y (nv, r, r), Y^T tau (nv, r), tau^T tau (nv,), and the number of nonzero equations
+            (nv,).
+        """
         nv, r = self.model.nv, len(self.base)
         G, g, squares, counts = np.zeros((nv, r, r)), np.zeros((nv, r)), np.zeros(nv), np.zeros(nv)
         for Y, tau in self._chunks():
@@ -523,7 +532,7 @@ class _StackedRegressor:
         return G, g, squares, counts
 
     def residual_equations(self, beta: Array) -> tuple[Array, Array]:
-        """Return Y^T r and r^T r for each joint, with the residual r = tau - Y beta."""
+        """Return Y^T e (nv, r) and e^T e (nv,) of each joint; e = tau - Y beta is the residual."""
         nv, r = self.model.nv, len(self.base)
         g, squares = np.zeros((nv, r)), np.zeros(nv)
         for Y, tau in self._chunks():
@@ -545,26 +554,28 @@ def _inverse(normal: Array) -> Array:
     return inverse
 
 
-def _noise(rest: Array, counts: Array, parameters: int, squares: Array) -> Array:
+def _noise(
+    squared_residuals: Array, counts: Array, parameters: int, squared_forces: Array
+) -> Array:
     """Return the standard deviation (nv,) of the noise of each joint force.
 
     Args:
-        rest: Sum of squared residuals of each joint (nv,).
+        squared_residuals: Sum of squared residuals of each joint (nv,).
         counts: Number of equations of each joint (nv,).
         parameters: Number of estimated parameters.
-        squares: Sum of squared forces of each joint (nv,), for the lower limit of the noise.
+        squared_forces: Sum of squared forces of each joint (nv,), for the lower limit of the noise.
     """
     share = parameters * counts / max(counts.sum(), 1.0)
-    variance = np.maximum(rest, 0.0) / np.maximum(counts - share, 1.0)
-    floor = np.sqrt(squares.max(initial=0.0) / max(counts.max(initial=1.0), 1.0))
+    variance = np.maximum(squared_residuals, 0.0) / np.maximum(counts - share, 1.0)
+    floor = np.sqrt(squared_forces.max(initial=0.0) / max(counts.max(initial=1.0), 1.0))
     return np.asarray(np.maximum(np.sqrt(variance), 1e-12 * floor + np.finfo(float).tiny))
 
 
 def _check_excitation(base: BaseParameters, scale: Array, G: Array) -> None:
     """Raise ValueError if the motion does not determine all base parameters.
 
-    G (nv, n, n) contains the matrix Y^T Y of each joint force, and `scale` (n,) the square roots of
-    the diagonal elements of the sum of these matrices.
+    G (nv, r, r) contains the matrix Y^T Y of each joint. `scale` (r,) contains the square
+    roots of the diagonal elements of the sum of these matrices.
     """
     silent = scale <= 1e-9 * scale.max(initial=0.0)
     problems = [f"{base.names[k]} does not affect the joint forces" for k in np.flatnonzero(silent)]
@@ -598,11 +609,13 @@ def physical_parameters(
 
         min over phi of (B phi - values)^T information (B phi - values) / 2 + d(phi, phi_0)
 
-    d is the sum of tr(J_0^-1 J) - log det J over all bodies, with the pseudo-inertia J
-    (`pseudo_inertia`). phi_0 are the original inertias. d is finite only for physically possible
-    inertias, so every result is physically possible. For viscous friction, Coulomb friction and
-    rotor inertia, which are positive, d also contains x / x_0 - log x. The problem is convex.
-    Newton's method solves it repeatedly, with increasing weight of the first term.
+    phi_0 contains the original inertial parameters and first estimates of the joint parameters. d
+    is the sum of tr(J_0^-1 J) - log det J over all bodies. J and J_0 are the pseudo-inertias of a
+    body for phi and phi_0 (`pseudo_inertia`). d is finite only for physically possible inertias, so
+    every result is physically possible. Viscous friction, Coulomb friction and rotor inertia must
+    be positive. For each such parameter x with the first estimate x_0, d also contains
+    x / x_0 - log x. The problem is convex. Newton's method solves it several times; each time, the
+    weight of the first term increases.
 
     Args:
         model: Model with the original inertias.
@@ -631,7 +644,11 @@ def physical_parameters(
 
 
 def _minimize(prior: _Divergence, A: Array, b: Array, weight: float, phi: Array) -> Array:
-    """Minimize weight |A phi - b|^2 / 2 + d(phi), with the distance d given by `prior`."""
+    """Minimize weight |A phi - b|^2 / 2 + d(phi, phi_0) over phi by Newton's method.
+
+    A (r, n) and b (r,) are the weighted matrix B and the weighted estimates. `phi` is the start
+    value, and `prior` computes d.
+    """
 
     def cost(x: Array) -> float:
         rest = A @ x - b
@@ -660,8 +677,8 @@ def _minimize(prior: _Divergence, A: Array, b: Array, weight: float, phi: Array)
 class _Divergence:
     """Distance d(phi, phi_0) of physically possible parameters phi from phi_0 (field `center`).
 
-    `physical_parameters` defines d. `positive` marks the joint parameters that must be positive.
-    For each other joint parameter x, d contains the penalty 1e-6 (x - x_0)^2 / 2.
+    `physical_parameters` defines d. `positive` is True for each joint parameter that must be
+    positive. For each joint parameter x that may be negative, d contains 1e-6 (x - x_0)^2 / 2.
     """
 
     model: Any
@@ -734,12 +751,14 @@ class _Divergence:
 
 
 def pseudo_inertia(phi: ArrayLike) -> Array:
-    """Return the pseudo-inertia [[Sigma, h], [h^T, m]] (4, 4) of a body, Sigma = tr(I)/2 1 - I.
+    """Return the pseudo-inertia (4, 4) of a body.
 
-    m is the mass, h = m c the first moment of mass, and I the rotational inertia about the body
-    origin. A body is physically possible if and only if its pseudo-inertia is positive
-    semidefinite. `phi` contains the inertial parameters (10,) of the body. For a planar body (4,),
-    the matrix is [[I, h^T], [h, m 1]] (3, 3).
+        [[Sigma, h], [h^T, m]],   Sigma = (tr(I) / 2) 1 - I
+
+    m is the mass, h = m c the first moment of mass, I the rotational inertia about the body origin,
+    and 1 the identity matrix. A body is physically possible if and only if its pseudo-inertia is
+    positive semidefinite. `phi` contains the inertial parameters (10,) of the body. For a planar
+    body (4,), the matrix is [[I, h^T], [h, m 1]] (3, 3).
 
     References:
         Wensing, Kim and Slotine, Linear Matrix Inequalities for Physically Consistent Inertial

@@ -108,11 +108,11 @@ def _silence_rtamt_logs() -> Iterator[None]:
         logging.root.setLevel(before)
 
 
-class Found(NamedTuple):
+class Evaluation(NamedTuple):
     """Evaluation of a requirement.
 
     Attributes:
-        number: Evaluated quantity, such as the overshoot or the settling time.
+        number: Value that the requirement limits, such as the overshoot or the settling time.
         kept: True if the requirement is satisfied.
         t: Time of the worst value [s].
         text: Description of the evaluation.
@@ -134,7 +134,7 @@ class Requirement(metaclass=HintedType):
     signal: str
 
     @abc.abstractmethod
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         """Evaluate the requirement for signal values y (n, elements) at the times t (n,) [s]."""
 
     @property
@@ -142,7 +142,7 @@ class Requirement(metaclass=HintedType):
         """Name of the requirement type in a requirements file."""
         return next(word for word, kind in KINDS.items() if kind is type(self))
 
-    def check(self, result: Result) -> Found:
+    def check(self, result: Result) -> Evaluation:
         """Evaluate the requirement for the result of a run.
 
         Raises:
@@ -150,10 +150,10 @@ class Requirement(metaclass=HintedType):
             ValueError: The result has no samples in the time span.
         """
         y = _columns(result, self.signal)
-        return self.evaluate(*self._part(result.time, y), result)
+        return self.evaluate(*self._samples_in_span(result.time, y), result)
 
-    def _part(self, t: Array, y: Array) -> tuple[Array, Array]:
-        """Return the samples from `after` to `before`, as arrays of times and values."""
+    def _samples_in_span(self, t: Array, y: Array) -> tuple[Array, Array]:
+        """Return the times and values of the samples from `after` to `before`."""
         first, last = getattr(self, "after", 0.0), getattr(self, "before", inf)
         there = (t >= first - 1e-9) & (t <= last + 1e-9)
         if not np.any(there):
@@ -165,14 +165,14 @@ class Requirement(metaclass=HintedType):
 
 @dataclass(frozen=True)
 class Always(Requirement):
-    """Requirement that the signal is in `lower` .. `upper` from `after` to `before` [s]."""
+    """Requirement that the signal stays in [`lower`, `upper`] from `after` to `before` [s]."""
 
     lower: float = -inf
     upper: float = inf
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         del result
         out = np.maximum(self.lower - y, y - self.upper).max(axis=1)
         k = int(np.argmax(out))
@@ -181,12 +181,12 @@ class Always(Requirement):
             f"has the worst value {_number(worst)}; the allowed range is {self.lower:g} to "
             f"{self.upper:g}"
         )
-        return Found(worst, bool(out[k] <= 0), float(t[k]), text)
+        return Evaluation(worst, bool(out[k] <= 0), float(t[k]), text)
 
 
 @dataclass(frozen=True)
 class Eventually(Requirement):
-    """Requirement that the signal stays in `lower` .. `upper` for `hold` [s] at least once."""
+    """Requirement that the signal stays in [`lower`, `upper`] for `hold` [s] at least once."""
 
     lower: float = -inf
     upper: float = inf
@@ -194,7 +194,7 @@ class Eventually(Requirement):
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         del result
         inside = np.all((self.lower <= y) & (y <= self.upper), axis=1)
         begin, longest, when = None, -1.0, float(t[-1])
@@ -209,16 +209,17 @@ class Eventually(Requirement):
             else f"stays for {longest:g} s, from t = {when:g} s, in the range"
         )
         bounds = f"{text} from {self.lower:g} to {self.upper:g}"
-        return Found(
+        return Evaluation(
             max(longest, 0.0), kept, when, f"{bounds}; at least {self.hold:g} s is required"
         )
 
 
 @dataclass(frozen=True)
 class SettlingTime(Requirement):
-    """Requirement that the signal settles to `value` +- `within` in at most `at_most` [s].
+    """Requirement that the settling time of the signal is at most `at_most` [s].
 
-    The settling time begins at the time `after`.
+    The signal has settled when its distance from `value` remains at most `within`. The settling
+    time begins at the time `after` [s].
     """
 
     value: float
@@ -227,7 +228,7 @@ class SettlingTime(Requirement):
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         del result
         off = np.flatnonzero(np.any(np.abs(y - self.value) > self.within, axis=1))
         settles = not len(off) or off[-1] + 1 < len(t)
@@ -236,7 +237,7 @@ class SettlingTime(Requirement):
         text = f"settles in {time:g} s; at most {self.at_most:g} s is allowed"
         if not settles:
             text = f"does not settle to {self.value:g} +- {self.within:g}"
-        return Found(time, time <= self.at_most + 1e-9, float(t[k]), text)
+        return Evaluation(time, time <= self.at_most + 1e-9, float(t[k]), text)
 
 
 @dataclass(frozen=True)
@@ -254,7 +255,7 @@ class Overshoot(Requirement):
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         del result
         way = self.value - y[0]
         if np.any(way == 0.0):
@@ -266,7 +267,7 @@ class Overshoot(Requirement):
         k = int(np.argmax(beyond))
         share = float(beyond[k])
         text = f"overshoots {self.value:g} by {share:.3%}; at most {self.at_most:.3%} is allowed"
-        return Found(share, share <= self.at_most, float(t[k]), text)
+        return Evaluation(share, share <= self.at_most, float(t[k]), text)
 
 
 @dataclass(frozen=True)
@@ -282,8 +283,8 @@ class TrackingError(Requirement):
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
-        _, r = self._part(result.time, _columns(result, self.reference))
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
+        _, r = self._samples_in_span(result.time, _columns(result, self.reference))
         if r.shape != y.shape:
             raise ValueError(
                 f"{self.signal} and {self.reference} have different shapes; their shapes must be "
@@ -297,7 +298,7 @@ class TrackingError(Requirement):
             f"deviates by {_number(error)} from {self.reference} {what}; at most {self.at_most:g} "
             "is allowed"
         )
-        return Found(error, error <= self.at_most, float(t[k]), text)
+        return Evaluation(error, error <= self.at_most, float(t[k]), text)
 
 
 _SIGNAL = re.compile(r"\{([^{}]+)\}")  # another signal in a formula, such as {robot.q[1]}
@@ -316,18 +317,18 @@ class Formula(Requirement):
     after: float = 0.0
     before: float = inf
 
-    def evaluate(self, t: Array, y: Array, result: Result) -> Found:
+    def evaluate(self, t: Array, y: Array, result: Result) -> Evaluation:
         names = list(dict.fromkeys(name.strip() for name in _SIGNAL.findall(self.formula)))
         others = {}
         for k, name in enumerate(names):
-            _, values = self._part(result.time, _columns(result, name))
+            _, values = self._samples_in_span(result.time, _columns(result, name))
             if values.shape[1] != 1:
                 raise ValueError(f"{name} has {values.shape[1]} elements; select one element")
             others[f"signal_{k}"] = values[:, 0]
         text = _SIGNAL.sub(lambda m: f"signal_{names.index(m[1].strip())}", self.formula)
         worst = min(robustness(text, t, {"y": one, **others}) for one in y.T)
         said = "holds" if worst >= 0 else "does not hold"
-        return Found(
+        return Evaluation(
             worst, worst >= 0, float(t[0]), f"{self.formula} {said}; its robustness is {worst:.6g}"
         )
 
@@ -346,7 +347,7 @@ class Checked(NamedTuple):
     """Requirement together with its evaluation for one run."""
 
     requirement: Requirement
-    found: Found
+    found: Evaluation
 
     @property
     def name(self) -> str:

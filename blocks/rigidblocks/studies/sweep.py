@@ -44,10 +44,10 @@ from rigidblocks.studies.executors import (
     Worker,
     has_python_fmu,
     make_worker,
-    run_in_lanes,
     run_in_threads,
     run_on_cluster,
     run_with_retry,
+    simd_executor,
     thread_local_worker,
 )
 from rigidblocks.studies.experiment_design import Design, table_design
@@ -541,7 +541,7 @@ def _local_rows(
         def run_one(k: int) -> Row:
             return run_with_retry(one, design.table[k])
 
-        lanes = run_in_lanes(work, wiring, design, first, len(todo), workers.lanes)
+        lanes = simd_executor(work, wiring, design, first, len(todo), workers.lanes)
         if lanes is None:
             each = ((k,) for k in todo)
             yield from run_in_threads(lambda runs: {k: run_one(k) for k in runs}, each, count, end)
