@@ -214,7 +214,7 @@ class Record:
         with self._named_errors():
             for k, row in rows.items():
                 cells = [str(k), *map(repr, (*self._design.table[k].tolist(), *row.values))]
-                self._file.write(csv_line([*cells, row.error, self._digest([*cells, row.error])]))
+                self._file.write(csv_line([*cells, row.error, self._checksum([*cells, row.error])]))
             self._file.flush()
 
     def _keep(self, k: int, row: Row) -> None:
@@ -258,15 +258,15 @@ class Record:
         damaged = ValueError(
             f"line {number} of '{path}' is damaged or changed; delete the line to repeat its run"
         )
-        if len(cells) != len(self._head) or cells[-1] != self._digest(cells[:-1]):
+        if len(cells) != len(self._head) or cells[-1] != self._checksum(cells[:-1]):
             raise damaged
         k, numbers = int(cells[0]), [float(cell) for cell in cells[1 : first + n]]
         if k >= len(self.done) or numbers[: first - 1] != self._design.table[k].tolist():
             raise damaged
         return k, Row(numbers[first - 1 :], cells[first + n])
 
-    def _digest(self, cells: Sequence[str]) -> str:
-        """Return the checksum of the cells of a .csv line; the line ends with this checksum."""
+    def _checksum(self, cells: Sequence[str]) -> str:
+        """Return the checksum that ends a .csv line; `cells` are the other cells of the line."""
         return hashlib.sha256(f"{self._key}\n{csv_line(cells)}".encode()).hexdigest()[:16]
 
 

@@ -94,7 +94,7 @@ class MatrixProduct:
 
 
 def _block_order(W: Array) -> Array:
-    """Return the elements of W in the order of c/algorithms/matrix_product.h."""
+    """Return the elements of W in blocks of `BLOCK_ROWS` rows, each block column by column."""
     m, n = W.shape
     padded = np.zeros((-(-m // BLOCK_ROWS) * BLOCK_ROWS, n))
     padded[:m] = W

@@ -82,12 +82,12 @@ class RayCall(ca.Callback):
         return 1
 
     def get_sparsity_in(self, i: int) -> ca.Sparsity:
-        """Return the size of the argument."""
+        """Return the dense sparsity pattern (12, 1) of the argument, the pose of the sensor."""
         del i
         return ca.Sparsity.dense(INPUTS, 1)
 
     def get_sparsity_out(self, i: int) -> ca.Sparsity:
-        """Return the size of the result."""
+        """Return the dense sparsity pattern of the result, all distances or hits as a column."""
         del i
         return ca.Sparsity.dense(self.size, 1)
 

@@ -169,8 +169,8 @@ class Choice(NamedTuple):
         margin: Expression whose sign selects the branch.
         above: Expression of the branch for a positive margin.
         below: Expression of the branch for a margin that is zero or negative.
-        whole: Expression of the complete function, used outside model exchange. The value is the
-            value of the active branch.
+        whole: Expression of the complete function, whose value is the value of the active branch.
+            Functions for model exchange contain `symbol` instead.
     """
 
     symbol: ca.SX

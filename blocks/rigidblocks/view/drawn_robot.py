@@ -226,7 +226,8 @@ class DrawnRobot:
       a limit has an infinite value.
     - `forces` are the outputs with the force at each contact point, or with the force and centre of
       pressure of each body.
-    - `frames` maps names to points whose paths can be drawn: a body and a position on it.
+    - `frames` contains the points whose paths can be drawn, by name. A point is a pair of a body
+      index and the position (3,) [m] on this body.
 
     For a time-dependent model, the variables of the page are q and the time [s].
     """

@@ -375,8 +375,8 @@ class LiveView(Watcher):
     A thread of this process serves the page at `address` until `close` or the end of the program.
     The server listens only on this machine unless `host` is another address. It uses `port`, or a
     free port by default. Clients need the token in the address, and can read only the page and the
-    events. The run stores the latest sample without waiting. A slow browser misses samples, and a
-    closed browser does not delay the run.
+    events. The run never waits for a browser. A slow browser misses samples, and a closed browser
+    does not delay the run.
 
     Raises:
         ValueError: The system has no robot, or a model depends on time.

@@ -166,9 +166,9 @@ def _shape_placement(shape: Box | Cylinder | Sphere | Capsule | Ellipsoid) -> Tr
 def _hull(points: Array) -> Array:
     """Return the triangles (n, 9) of the convex hull of points (k, 3).
 
-    A triangle belongs to the hull if all points are on one side of the plane of the triangle. The
-    function uses at most `MOST_CORNERS` points. It selects the points one by one, always the point
-    farthest from the selected points.
+    If k exceeds `MOST_CORNERS`, the function first selects this number of points. It selects them
+    one by one, always the point farthest from the points selected before. A triangle of three of
+    these points belongs to the hull if all of them are on one side of its plane.
     """
     chosen = [0]
     distance = np.full(len(points), np.inf)
