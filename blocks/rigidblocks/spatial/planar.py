@@ -268,13 +268,13 @@ class ArticulatedInertia:
     H: Array
     I: Array
 
-    def __matmul__(self, v: Array) -> Array:
-        """Return I^A a for an acceleration a (3,) or columns (3, k).
+    def __matmul__(self, a: Array) -> Array:
+        """Return I^A a for an acceleration a (3,), or for k accelerations (3, k).
 
         With a = [wd; b], the result is [I wd + H^T b; M b + H wd].
         """
-        w, v2 = v[:1], v[1:]
-        return np.concatenate([self.I @ w + self.H.T @ v2, self.M @ v2 + self.H @ w])
+        wd, b = a[:1], a[1:]
+        return np.concatenate([self.I @ wd + self.H.T @ b, self.M @ b + self.H @ wd])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         """Return the articulated-body inertia of two bodies with rigidly connected handles."""

@@ -239,7 +239,7 @@ def is_traced(*values: Number) -> bool:
 
 
 def _elementwise(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """Return the method of `Dual` for a scalar operation.
+    """Convert an operation on two dual numbers to a method of `Dual`.
 
     NumPy applies the method to each element of an array operand.
     """
@@ -266,7 +266,7 @@ def _comparison(name: str) -> Callable[[Any, Any], Any]:
 
 
 class Choice:
-    """Result of a comparison of dual numbers, which `select` accepts as its condition."""
+    """Result of a comparison of dual numbers; a valid condition of `select`."""
 
     __slots__ = ("condition",)
 

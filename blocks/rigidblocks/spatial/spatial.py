@@ -203,11 +203,11 @@ class Transform:
         return (self,)
 
     def turn_back(self, A: Array) -> Array:
-        """Transform the matrix A (3, 3) from B to A coordinates; return E^T A E."""
+        """Return E^T A E, the matrix A (3, 3) rotated by the inverse of E."""
         return self.E.T @ A @ self.E
 
     def turn_symmetric_back(self, A: Array) -> Array:
-        """Transform the symmetric matrix A (3, 3) from B to A coordinates; return E^T A E.
+        """Return E^T A E, the symmetric matrix A (3, 3) rotated by the inverse of E.
 
         The upper triangle of the result is a copy of the lower triangle.
         """
@@ -404,13 +404,13 @@ class ArticulatedInertia:
     H: Array
     I: Array
 
-    def __matmul__(self, v: Array) -> Array:
-        """Return I^A a for an acceleration a (6,) or columns (6, k).
+    def __matmul__(self, a: Array) -> Array:
+        """Return I^A a for an acceleration a (6,), or for k accelerations (6, k).
 
         With a = [wd; b], the result is [I wd + H b; M b + H^T wd].
         """
-        w, v3 = v[:3], v[3:]
-        return np.concatenate([self.I @ w + self.H @ v3, self.M @ v3 + self.H.T @ w])
+        wd, b = a[:3], a[3:]
+        return np.concatenate([self.I @ wd + self.H @ b, self.M @ b + self.H.T @ wd])
 
     def __add__(self, other: "ArticulatedInertia") -> "ArticulatedInertia":
         """Return the articulated-body inertia of two bodies with rigidly connected handles."""

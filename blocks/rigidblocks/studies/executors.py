@@ -362,10 +362,10 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host, port
 
 
-def _check_listening(address: str, place: tuple[str, int]) -> None:
-    """Raise ConnectionError if no server listens at the address."""
+def _check_listening(address: str, host_and_port: tuple[str, int]) -> None:
+    """Raise ConnectionError with `address` in its message if no server listens there."""
     try:
-        socket.create_connection(place, _PATIENCE).close()
+        socket.create_connection(host_and_port, _PATIENCE).close()
     except OSError as error:
         said = error.strerror or error
         raise ConnectionError(f"no Dask scheduler answers at '{address}': {said}") from None
@@ -446,7 +446,7 @@ class _Tasks:
                 self._client.cancel([*self._waiting])
 
     def _fill(self, address: str) -> None:
-        """Submit tasks until every thread of the cluster has enough waiting tasks."""
+        """Submit tasks until the cluster has `_CLUSTER_TASKS_AHEAD` unfinished tasks per thread."""
         threads = self._threads(address)
         while len(self._waiting) < _CLUSTER_TASKS_AHEAD * threads and (self._left or self._again):
             share = -(
@@ -636,14 +636,16 @@ def simd_executor(
     if lanes == 1 or (lanes is None and count * steps < _WORTH):
         return None
     try:
-        return _lanes(work, wiring, design, run, lanes)
+        return _prepare_lanes(work, wiring, design, run, lanes)
     except ValueError:
         if lanes is not None:
             raise
         return None
 
 
-def _lanes(work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | None) -> Lanes:
+def _prepare_lanes(
+    work: Task, wiring: Wiring, design: Design, run: Run, lanes: int | None
+) -> Lanes:
     """Prepare the SIMD executor; raise ValueError if the sweep does not support SIMD lanes."""
     plan = run.plan
     if plan.form != "fused":

@@ -716,7 +716,7 @@ def _check_near(replay: Replay, names: list[str], first: Array) -> None:
 
 
 def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array:
-    """Return the noise standard deviation of each measured column, as the caller specified it.
+    """Return the given standard deviation of the noise of each measured column.
 
     If `noise` is None, the noise is unknown, and the function returns infinite values.
 

@@ -790,10 +790,10 @@ def _parameters_of(J: Array) -> Array:
 
 
 def _possible_bodies(model: Any) -> Iterator[Array]:
-    """Yield the parameters of each body.
+    """Yield physically possible inertial parameters of each body: its own or nearby ones.
 
-    For point masses, massless bodies and physically impossible inertias, the function yields the
-    parameters of a nearby inertia that is physically possible.
+    The nearby parameters replace the parameters of point masses, massless bodies and physically
+    impossible inertias.
     """
     n = len(parameter_names(model))
     phi = inertial_parameters(model).reshape(-1, n)

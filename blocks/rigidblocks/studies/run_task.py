@@ -78,7 +78,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Runs of a sweep: simulations of a system for varied start values, and their measures.
+    """Task of a sweep: to simulate a system for varied start values and compute measures.
 
     Attributes:
         system: System to run.
