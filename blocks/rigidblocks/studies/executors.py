@@ -363,7 +363,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 def _check_listening(address: str, host_and_port: tuple[str, int]) -> None:
-    """Raise ConnectionError with `address` in its message if no server listens there."""
+    """Raise ConnectionError if no server listens at `host_and_port`, the parts of `address`."""
     try:
         socket.create_connection(host_and_port, _PATIENCE).close()
     except OSError as error:
