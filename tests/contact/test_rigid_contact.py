@@ -336,7 +336,7 @@ def test_invalid_rigid_contact_arguments_are_rejected():
         contact_matrix(model, q, [PointContact(0, UP, UP), PointContact(3, UP, UP)])
     with pytest.raises(
         ValueError,
-        match="is a limit of joint joint1 of model 'brick', which has 6 degrees of freedom",
+        match=r"is a limit of joint joint1, which has 6 degrees of freedom; .* .model 'brick'",
     ):
         contact_matrix(model, q, [JointLimit(0, 0.0)])
     with pytest.raises(

@@ -82,7 +82,7 @@ def test_error_for_a_damaged_log_identifies_the_column_and_chunk(tmp_path):
     path.write_bytes(data[:k] + bytes([data[k] ^ 1]) + data[k + 1 :])
     loaded = Result.load(path)
     assert_array_equal(loaded["b.y"], result["b.y"])  # undamaged signals are read
-    with pytest.raises(ValueError, match=r"run\.arrow' is damaged: column a\.y\[2\] in chunk 2"):
+    with pytest.raises(ValueError, match=r"run\.arrow' is damaged: column a\.y\[2\] of chunk 2"):
         loaded["a.y"]
     for action in (lambda: np.asarray(loaded.values), lambda: loaded.save(tmp_path / "run.csv")):
         with pytest.raises(ValueError, match="is damaged"):

@@ -254,8 +254,8 @@ def test_unknown_handles_and_repeated_constraints_are_rejected(rng):
         assemble_handles((one, two), (joint,), (4,))
     with pytest.raises(ValueError, match="joint 0 connects handle 2 with itself"):
         assemble_handles((one, two), (joint._replace(near=2),), (0,))
-    for joints, keep in (((), (0,)), ((joint,), ())):
-        with pytest.raises(ValueError, match="one or more joints, and one or more handles to keep"):
+    for joints, keep, empty in (((), (0,), "joints"), ((joint,), (), "keep")):
+        with pytest.raises(ValueError, match=f"`{empty}` of assemble_handles is empty"):
             assemble_handles((one, two), joints, keep)
     rigid = joint._replace(T=np.hstack([case.T, case.T[:, :1]]))
     with pytest.raises(ValueError, match="positive"):

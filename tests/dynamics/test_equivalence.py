@@ -78,7 +78,7 @@ def test_inertia_transferred_to_the_parent_satisfies_the_conditions_of_rbda_9_7(
         assert_allclose(S.T @ crf(v) @ D @ v, 0.0, **equal)
 
 
-def test_revolute_bodies_of_the_equivalent_model_have_seven_inertia_parameters():
+def test_each_body_on_a_revolute_joint_of_the_equivalent_model_has_seven_inertia_parameters():
     model, _ = tree(0, (Revolute(),) * 6)
     for body in equivalent(model).inertia:
         assert body.m == 0

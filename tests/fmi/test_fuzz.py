@@ -199,7 +199,7 @@ def test_random_calls_of_an_fmu_with_combined_features_pass_the_sanitizers(fuzz)
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("fmi", "order"), [(2, 1), (3, 0), (3, 1)])
-def test_random_calls_pass_the_sanitizers_for_each_order_of_output_derivatives(fuzz, fmi, order):
+def test_random_fmi_calls_pass_the_sanitizers_for_each_output_derivative_order(fuzz, fmi, order):
     counts = fuzz("continuous and sampled", fmi, SHORT, 5, output_derivatives=order)
     name = {2: "fmi2GetRealOutputDerivatives", 3: "fmi3GetOutputDerivatives"}[fmi]
     assert counts[name][1] > 5

@@ -209,7 +209,7 @@ def test_fmu_step_with_too_many_inner_steps_is_discarded(built, form, tmp_path):
 
 def test_fmu_step_before_initialization_is_discarded(robot):
     robot.slave.setupExperiment()
-    robot.assert_step_is_discarded("the initialization is not complete")
+    robot.assert_step_is_discarded("the instance is not initialized; call fmi2ExitInit")
 
 
 def test_fmu_step_beyond_the_stop_time_is_discarded(robot):

@@ -460,7 +460,7 @@ def test_program_generation_rejects_a_connection_with_a_value_table(tmp_path):
         system.add(name, fmu)
     table = Conversion(np.ones(1), np.zeros(1), ((1.0, 2.0),))
     system.connect("a.y", "b.n", conversion=table)
-    with pytest.raises(ValueError, match=r"from a\.y to b\.n replaces values by a table"):
+    with pytest.raises(ValueError, match=r"from a\.y to b\.n maps values with a lookup table"):
         build_runner(system, tmp_path / "never", DT)
     assert not list(tmp_path.glob("never*"))
 

@@ -90,7 +90,9 @@ def test_joint_constraint_error_is_zero_for_each_transform_that_the_joint_allows
     equal(joint.constraint(XJ, np.zeros(size(joint))).delta, np.zeros(size(joint) - joint.nv))
 
 
-def test_constraint_error_equals_the_displacement_along_the_constraints_to_first_order(joint, rng):
+def test_constraint_error_is_the_constraint_jacobian_times_the_displacement_to_first_order(
+    joint, rng
+):
     # X = exp(-d x) XJ (RBDA Eq 8.25 to 8.27)
     q, d = joint.random(rng), rng.uniform(-1, 1, size(joint))
     T, XJ, scales, errors = (

@@ -726,6 +726,10 @@ BAD = [
     (lambda: DCMotor(None, 1.0, 1.0), "R of a DCMotor must be a number, not None"),
     (lambda: PositionServo(1.0, kd=None), "kd of a PositionServo must be a number, not None"),
     (lambda: AffineMotor(command_limits=5.0), "command_limits of an AffineMotor must be .lower"),
+    (
+        lambda: AffineMotor(torque_limits=(1.0, 0.0)),
+        "lower value of torque_limits of an AffineMotor",
+    ),
     (lambda: bandwidth_gains(TorqueMotor(), 9.0), "needs a DCMotor or a SynchronousMotor, not a T"),
     (lambda: replace(DC, thermal=25.0), "thermal of a DCMotor must be a Thermal or None, not 25"),
     (lambda: Thermal(2.0, 20.0, 25.0, 0.00393), "give both temperatures in kelvin"),

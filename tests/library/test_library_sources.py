@@ -286,11 +286,11 @@ BAD = [
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n0,2\n"), ("a",)),
-        "the file needs at least two rows with increasing time",
+        "the column 'time' of the file must increase, but 0.0 is followed by 0.0",
     ),
     (
         lambda: Playback(StringIO(HEAD + "0,1\n"), ("a",)),
-        "the file needs at least two rows with increasing time",
+        "the file needs at least two rows of numbers, not 1",
     ),
     (
         lambda: Playback(StringIO(HEAD), ()),

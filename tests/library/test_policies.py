@@ -544,8 +544,16 @@ def test_keep_state_option_without_a_recurrent_operator_is_rejected(tmp_path):
     [
         ([node("Dropout", ["x", "r", "yes"], ["y"])], 20, "the network is in training mode"),
         ([node("Add", ["x", "b"], ["y"], axis=1, broadcast=1)], 6, "attribute axis of opset 6"),
-        ([node("Add", ["x", "z"], ["y"])], 20, "Add of node 'Add_of_y': its input 'z' is no input"),
-        ([node("Neg", ["x"], ["z"])], 20, "is the output 'y' of the network"),
+        (
+            [node("Add", ["x", "z"], ["y"])],
+            20,
+            "Add of node 'Add_of_y': its input 'z' is not a network input",
+        ),
+        (
+            [node("Neg", ["x"], ["z"])],
+            20,
+            "the output 'y' of the network is not an output of a supported",
+        ),
     ],
 )
 def test_policy_network_with_unsupported_or_incomplete_nodes_is_rejected(

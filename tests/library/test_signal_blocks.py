@@ -180,6 +180,7 @@ def test_counter_counts_rising_edges_up_to_its_limit():
         ),
         (lambda: Logic("maybe"), "must be one of and, or, xor, nand, nor, xnor, not, not 'maybe'"),
         (lambda: Hysteresis(1.0, 0.0, H), "a hysteresis needs lower < upper"),
+        (lambda: Hysteresis(0.0, 1.0, H, 0.5), "y0 of a hysteresis must be 0 or 1, not 0.5"),
         (lambda: Counter(H, 0), "the limit of a counter must be at least 1, not 0"),
         (lambda: Delay(0, H), "a delay must be an integer of at least 1 sample, not 0"),
         (lambda: Delay(10**6, H), "the maximum is 5000 samples"),

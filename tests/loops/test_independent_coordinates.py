@@ -47,7 +47,7 @@ def close(actual, expected, tolerance=SAME):
 
 
 @pytest.mark.parametrize("y", [(0.3, 1.1), (-1.0, 0.7), (2.0, 3.0)])
-def test_parallelogram_positions_and_tangents_match_spencer_2004(y):
+def test_parallelogram_positions_and_jacobian_match_spencer_2004(y):
     """On the branch of the guess Psi = (q1, q2, q1 - q2, q2 - q1 - pi), so G is constant."""
     model, (q1, q2) = parallelogram(), y
     exact = np.array([q1, q2, q1 - q2, q2 - q1 - np.pi])
@@ -68,7 +68,7 @@ def test_singular_coordinates_of_a_flat_parallelogram_are_rejected():
 
 
 @pytest.mark.parametrize("angle", [0.3, 1.2, 1.5, -2.0])
-def test_tangents_of_a_cartesian_pendulum_match_the_closed_form(angle):
+def test_coordinate_jacobian_of_a_cartesian_pendulum_matches_the_closed_form(angle):
     """y = q1 is a valid coordinate if q2 is not zero: dq2/dq1 = -q1/q2."""
     model, q = cartesian_pendulum(), np.array([np.cos(angle), np.sin(angle), angle])
     coordinates = joint_coordinates(model, q, [0])
@@ -121,7 +121,7 @@ FLAT = pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
 
 @FLAT
 @CHOICES
-def test_tangents_of_independent_coordinates_satisfy_loop_and_coordinate_equations(name, choose):
+def test_jacobian_of_independent_coordinates_satisfies_the_loop_constraints(name, choose):
     """K G = 0, K g = k, R G = 1 and R g = 0 (Spencer 2004, 2.3.2, 2.4)."""
     model, (q, qd, *_) = loop_model(name)
     coordinates = choose(model, q)
@@ -188,7 +188,7 @@ def test_velocity_derivative_of_the_bias_acceleration_is_twice_the_tangent_deriv
     close(Gdot @ yd, tangent(q, yd).g, 1e-6)
 
 
-def test_positions_and_tangents_of_nonlinear_coordinates_match_the_closed_form():
+def test_positions_and_jacobian_of_nonlinear_coordinates_match_the_closed_form():
     model, y = cartesian_pendulum(), np.array([0.9])
     angle = y[0] ** 3
     exact = np.array([np.cos(angle), np.sin(angle), angle])

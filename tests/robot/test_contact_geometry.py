@@ -15,6 +15,7 @@ from scipy.interpolate import RegularGridInterpolator
 from random_models import random_state, random_transform, random_tree
 from rigidblocks.contact import (
     Box,
+    ConvexHull,
     Cylinder,
     HeightField,
     Plane,
@@ -294,16 +295,32 @@ def test_contact_points_belong_to_the_same_bodies_on_a_floating_base():
         ),
         (
             lambda: PointSet([0, 0, 0]),
-            "a point set needs one or more points with finite coordinates of shape (n, 3), "
-            "not [0.0, 0.0, 0.0]",
+            "a point set needs one or more points as an array (n, 3), not an array (3,)",
         ),
         (
             lambda: PointSet(np.zeros((0, 3))),
-            "a point set needs one or more points with finite coordinates of shape (n, 3), not []",
+            "a point set needs one or more points as an array (n, 3), not an array (0, 3)",
+        ),
+        (
+            lambda: PointSet([[0, 0, 0], [0, np.inf, 0]]),
+            "a point set needs finite points; point 1 is [0.0, inf, 0.0]",
+        ),
+        (
+            lambda: ConvexHull(np.zeros((5, 2))),
+            "a hull needs its vertices as an array (n, 3), not an array (5, 2)",
+        ),
+        (
+            lambda: ConvexHull([*np.eye(3), [0, 0, np.nan]]),
+            "a hull needs finite vertices; vertex 3 is [0.0, 0.0, nan]",
         ),
         (
             lambda: HeightField([[1, 2]], (1, 1)),
-            "the heights of a height field must be finite, on at least 2 by 2 nodes",
+            "a height field needs the heights of at least 2 by 2 nodes as a matrix, not an array "
+            "(1, 2)",
+        ),
+        (
+            lambda: HeightField([[1, 2], [np.inf, 3]], (1, 1)),
+            "the heights of a height field must be finite; heights[1, 0] is inf",
         ),
         (
             lambda: trace("gap", lambda p: {"y": LARGE.gap(p)[0]}, {"p": (3,)}),

@@ -1040,11 +1040,11 @@ def test_joint_force_limit_bounds_the_sum_of_motor_and_tendon_forces(read):
         assert_allclose(tau, data.qfrc_actuator, rtol=1e-12)
 
 
-def test_unsymmetric_force_limit_of_a_joint_is_reported(read):
+def test_asymmetric_force_limit_of_a_joint_is_reported(read):
     world = ROBOTS["hinges"].replace('name="j"', 'name="j" actuatorfrcrange="-2 5"')
     robot = read(mjcf(world))
     assert robot.joint_properties.effort[0] == 2.0
-    expected = "joint 'j' has an unsymmetric actuatorfrcrange; the limit of its force is 2"
+    expected = "joint 'j' has an asymmetric actuatorfrcrange; the limit of its force is 2"
     assert expected in robot.warnings
 
 
@@ -1131,7 +1131,7 @@ def test_step_response_of_each_actuator_kind_matches_mujoco(read, kind):
         (
             '<dcmotor name="m" joint="j" motorconst="1" resistance="2" inductance="1"'
             ' ctrlrange="-1 2"/>',
-            "an unsymmetric range",
+            "an asymmetric range",
         ),
     ],
 )

@@ -276,8 +276,11 @@ def test_joint_force_sensor_with_an_actuator_at_a_site_is_reported(read):
     [
         (TendonPath(((0, (0.0, 0.0)),), ()), "at least two points and one weight for each segment"),
         (TendonPath(((0, (0.0, 0.0, 1.0)), (1, (0.0, 0.0))), (1.0,)), "needs 2 finite coordinates"),
-        (AlongSite(0, identity(), (0.0,) * 6), "needs a spatial model and a gear of 6 finite"),
-        (SliderCrank(0, (0.0, 0.0), 1, identity(), 1.0), "needs a spatial model and a rod"),
+        (AlongSite(0, identity(), (0.0,) * 6), "an AlongSite needs a spatial model; model"),
+        (
+            SliderCrank(0, (0.0, 0.0), 1, identity(), 1.0),
+            "a SliderCrank needs a spatial model; model",
+        ),
     ],
 )
 def test_invalid_tendon_path_site_or_slider_crank_is_rejected(line, reason):

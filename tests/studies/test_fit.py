@@ -191,7 +191,7 @@ def test_fit_rejects_invalid_data_and_names():
     for change, error, text in [
         ({"osc.y": TIMES}, KeyError, r"'osc.y' of the data is neither an output"),
         ({"osc.x": TIMES[1:]}, ValueError, r"'osc.x' of the data has the shape \(60,\)"),
-        ({"time": TIMES[::-1]}, ValueError, "increasing times"),
+        ({"time": TIMES[::-1]}, ValueError, "the times of the data must increase"),
         ({"time": TIMES**1.5}, ValueError, "must be a multiple of dt"),
         ({"osc.u": np.full(len(TIMES), np.nan)}, ValueError, "input osc.u must be finite"),
     ]:
@@ -211,8 +211,10 @@ def test_fit_rejects_invalid_data_and_names():
             fit(system, names, data, dt=DT)
     with pytest.raises(ValueError, match=r"the noise of osc.v is missing"):
         fit(system, ["osc.k"], data, dt=DT, noise={"osc.x": 0.1})
-    with pytest.raises(ValueError, match=r"of 'osc.z': it must be positive and belong"):
+    with pytest.raises(ValueError, match=r"'osc.z' in `noise` is not a measured output"):
         fit(system, ["osc.k"], data, dt=DT, noise={"osc.z": 0.1})
+    with pytest.raises(ValueError, match=r"deviation of 'osc.x' must be positive, not -0.1"):
+        fit(system, ["osc.k"], data, dt=DT, noise={"osc.x": -0.1})
     with pytest.raises(KeyError, match="need a column 'time'"):
         fit(system, ["osc.k"], {"osc.x": TIMES}, dt=DT)
 

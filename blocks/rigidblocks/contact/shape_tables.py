@@ -532,15 +532,11 @@ def _checked_points(vertices: Array) -> Array:
     points = np.asarray(vertices, dtype=float)
     if points.ndim != 2 or points.shape[1] != 3 or not len(points):
         raise ValueError(
-            "a hull needs points with finite coordinates of shape (n, 3), not an array of shape "
-            f"{points.shape}"
+            f"a hull needs one or more points as an array (n, 3), not an array {points.shape}"
         )
     if not np.isfinite(points).all():
         k = int(np.flatnonzero(~np.isfinite(points).all(axis=1))[0])
-        raise ValueError(
-            "a hull needs points with finite coordinates of shape (n, 3); point "
-            f"{k} is {points[k].tolist()}"
-        )
+        raise ValueError(f"a hull needs finite points; point {k} is {points[k].tolist()}")
     return points
 
 

@@ -485,9 +485,9 @@ class _StartValues:
             return flat
         fits = (low <= flat) & (flat <= high)  # False for NaN
         if not fits.all():
-            raise ValueError(
-                f"start values of {port.name} are not finite or out of bounds: {flat[~fits][:3]}"
-            )
+            wrong = flat[~fits]
+            fault = "out of bounds" if np.isfinite(wrong).all() else "not finite"
+            raise ValueError(f"start values of {port.name} are {fault}: {wrong[:3]}")
         return flat
 
 

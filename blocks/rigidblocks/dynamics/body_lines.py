@@ -13,6 +13,7 @@ from rigidblocks.dynamics.force_elements import (
     Line,
     Loads,
     Motion,
+    check_spatial,
     point_wrench,
     zero_loads,
 )
@@ -139,15 +140,11 @@ class AlongSite(BodyLine):
 
     def units(self, model: Tree) -> dict[str, str]:
         _body_index(model, self.body)
-        if (
-            len(model.algebra.zero()) != 6
-            or len(self.gear) != 6
-            or not any(self.gear)
-            or not np.all(np.isfinite(self.gear))
-        ):
+        check_spatial(model, "an AlongSite")
+        if len(self.gear) != 6 or not any(self.gear) or not np.all(np.isfinite(self.gear)):
             raise ValueError(
-                "an AlongSite needs a spatial model and a gear of 6 finite elements that are not "
-                f"all zero, not {list(self.gear)}"
+                "an AlongSite needs a gear of 6 finite elements that are not all zero, not "
+                f"{list(self.gear)}"
             )
         _check_placement("AlongSite", "placement", self.placement)
         if self.reference is not None:
@@ -198,10 +195,10 @@ class SliderCrank(BodyLine):
     def units(self, model: Tree) -> dict[str, str]:
         _body_index(model, self.body)
         _body_index(model, self.slider)
-        if len(model.algebra.zero()) != 6 or not 0.0 < self.rod < np.inf:
+        check_spatial(model, "a SliderCrank")
+        if not 0.0 < self.rod < np.inf:
             raise ValueError(
-                "a SliderCrank needs a spatial model and a rod of positive finite length, not "
-                f"{self.rod}"
+                f"a SliderCrank needs a rod of positive finite length, not {self.rod} m"
             )
         _check_point(model, self.point)
         _check_placement("SliderCrank", "placement", self.placement)

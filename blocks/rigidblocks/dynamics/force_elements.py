@@ -231,11 +231,9 @@ class AlongFrame(Line):
 
     def units(self, model: Tree) -> dict[str, str]:
         body_number(model, self.body)
-        if len(model.algebra.zero()) != 6 or not 0 <= self.component < 6:
-            raise ValueError(
-                f"an AlongFrame needs a spatial model and a component from 0 to 5, not "
-                f"{self.component}"
-            )
+        check_spatial(model, "an AlongFrame")
+        if not 0 <= self.component < 6:
+            raise ValueError(f"an AlongFrame needs a component from 0 to 5, not {self.component}")
         return ROTATION if self.component < 3 else TRANSLATION
 
     def length(self, model: Tree, motion: Motion) -> Length:
@@ -543,6 +541,12 @@ def zero_loads(model: Tree) -> Loads:
 def joint_line(joint: str | int | AlongJoint) -> AlongJoint:
     """Convert a joint name or index to a line; return an `AlongJoint` unchanged."""
     return joint if isinstance(joint, AlongJoint) else AlongJoint(joint)
+
+
+def check_spatial(model: Tree, subject: str) -> None:
+    """Raise ValueError if the model of `subject` is planar."""
+    if len(model.algebra.zero()) != 6:
+        raise ValueError(f"{subject} needs a spatial model; model '{model.name}' is planar")
 
 
 def check_name(name: str) -> None:

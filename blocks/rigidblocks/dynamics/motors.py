@@ -640,9 +640,13 @@ class AffineMotor(Motor):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.integrates and self.time_constant is not None:
-            raise ValueError("an AffineMotor either integrates or has a time_constant, not both")
+            raise ValueError(
+                "an AffineMotor supports either integrates=True or a time_constant, not both"
+            )
         if self.ki is not None and (self.integrates or self.time_constant is not None):
-            raise ValueError("an AffineMotor with ki neither integrates nor has a time_constant")
+            raise ValueError(
+                "an AffineMotor with ki supports neither integrates=True nor a time_constant"
+            )
         for name in ("command_limits", "activation_limits", "torque_limits"):
             limits = getattr(self, name)
             if np.shape(limits) != (2,) or np.asarray(limits).dtype.kind not in "fiu":
@@ -650,7 +654,8 @@ class AffineMotor(Motor):
             lower, upper = limits
             if not lower <= upper:
                 raise ValueError(
-                    f"{name} of an AffineMotor must be (lower, upper), not {(lower, upper)}"
+                    f"the lower value of {name} of an AffineMotor must be at most the upper value, "
+                    f"not {lower} and {upper}"
                 )
 
     def commands(self, loop: CurrentLoop | None) -> tuple[Signal, ...]:

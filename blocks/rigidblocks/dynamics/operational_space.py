@@ -217,10 +217,9 @@ def assemble_handles(
         ValueError: `joints` or `keep` is empty, a handle does not exist, or the constraints of the
             joints are dependent.
     """
-    if not joints or not keep:
-        raise ValueError(
-            "assemble_handles needs one or more joints, and one or more handles to keep"
-        )
+    for argument, values in (("joints", joints), ("keep", keep)):
+        if not values:
+            raise ValueError(f"`{argument}` of assemble_handles is empty; it needs one or more")
     Phi, b = block_diagonal([body.Phi for body in bodies]), np.hstack([body.b for body in bodies])
     n = len(joints[0].c)
     _check_handles(joints, keep, len(b) // n)

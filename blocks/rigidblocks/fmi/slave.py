@@ -327,7 +327,10 @@ class BlockSlave(Fmi2Slave):
         if self._refused:
             raise ValueError("; ".join(self._refused.values()))
         if not self._running:
-            raise ValueError("the initialization is not complete")
+            raise ValueError(
+                "the instance is not initialized; call fmi2ExitInitializationMode before the first "
+                "step"
+            )
         end = self._call[2]
         if refusal := self.stepper.refusal(self._array, current_time, step_size, end):
             now, sample_time = self._memory[0], self.layout.block.sample_time

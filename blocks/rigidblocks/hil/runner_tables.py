@@ -274,8 +274,8 @@ class SequentialParts:
             if (conversion := wiring.conversion(wire)) is not None:
                 if conversion.table:
                     raise ValueError(
-                        f"the connection from {source} to {target} replaces values by a table; "
-                        "a runner supports only linear conversions"
+                        f"the connection from {source} to {target} maps values with a "
+                        "lookup table; a runner supports only linear conversions"
                     )
                 pairs = zip(*map(np.atleast_1d, conversion[:2]), strict=True)
                 scales += [

@@ -70,7 +70,7 @@ class Network:
             if unknown := [name for name in node.inputs if name and name not in values]:
                 raise ValueError(
                     f"operator {node.operator} of node '{node.name}': its input '{unknown[0]}' is "
-                    "no input, no constant and no supported output of an operator before it"
+                    "not a network input, a constant or a supported output of an earlier operator"
                 )
             arguments = [values[name] if name else None for name in node.inputs]
             try:

@@ -416,11 +416,13 @@ class Hysteresis(Block):
     unit: str = ""
 
     def __post_init__(self) -> None:
-        if not self.lower < self.upper or self.y0 not in (0, 1):
+        if not self.lower < self.upper:
             raise ValueError(
-                "a hysteresis needs lower < upper and y0 of 0 or 1, not "
-                f"{self.lower}, {self.upper} and {self.y0}"
+                f"a hysteresis needs lower < upper, not lower = {self.lower} and upper = "
+                f"{self.upper}"
             )
+        if self.y0 not in (0, 1):
+            raise ValueError(f"y0 of a hysteresis must be 0 or 1, not {self.y0}")
 
     @cached_property
     def inputs(self) -> tuple[Port, ...]:

@@ -278,7 +278,7 @@ def _first_values(
     values = network.evaluate({name: np.zeros(shape) for name, shape in inputs.items()})
     if unknown := [name for name in outputs if name not in values]:
         raise ValueError(
-            f"no supported output of an operator is the output '{unknown[0]}' of the network"
+            f"the output '{unknown[0]}' of the network is not an output of a supported operator"
         )
     return values
 

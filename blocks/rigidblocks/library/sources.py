@@ -707,7 +707,13 @@ def _check_table(source: str, table: Array, names: tuple[str, ...]) -> Array:
     """
     if not np.all(np.isfinite(table)):
         raise ValueError(f"{source} must have finite values in the columns {', '.join(names)}")
-    if len(table) < 2 or np.any(np.diff(table[:, 0]) <= 0):
-        raise ValueError(f"{source} needs at least two rows with increasing {names[0]}")
+    if len(table) < 2:
+        raise ValueError(f"{source} needs at least two rows of numbers, not {len(table)}")
+    if np.any(np.diff(table[:, 0]) <= 0):
+        k = int(np.argmax(np.diff(table[:, 0]) <= 0))
+        raise ValueError(
+            f"the column '{names[0]}' of {source} must increase, but {table[k, 0]} is followed by "
+            f"{table[k + 1, 0]}"
+        )
     table.setflags(write=False)
     return table

@@ -431,16 +431,14 @@ class PointSet(Shape):
 
     def __post_init__(self) -> None:
         points = np.array(self.positions, dtype=float)
-        if (
-            points.ndim != 2
-            or points.shape[1] != 3
-            or not len(points)
-            or not np.all(np.isfinite(points))
-        ):
+        if points.ndim != 2 or points.shape[1] != 3 or not len(points):
             raise ValueError(
-                "a point set needs one or more points with finite coordinates of shape (n, 3), "
-                f"not {points.tolist()}"
+                "a point set needs one or more points as an array (n, 3), not an array "
+                f"{points.shape}"
             )
+        if not np.all(np.isfinite(points)):
+            k = int(np.argmin(np.isfinite(points).all(axis=1)))
+            raise ValueError(f"a point set needs finite points; point {k} is {points[k].tolist()}")
         if len(np.unique(points, axis=0)) < len(points):
             raise ValueError(f"two points of a point set coincide: {points.tolist()}")
         object.__setattr__(self, "positions", read_only(points))
@@ -503,10 +501,15 @@ class HeightField(Surface):
 
 
 def _check_heights(heights: Array) -> None:
-    if heights.ndim != 2 or min(heights.shape) < 2 or not np.all(np.isfinite(heights)):
+    if heights.ndim != 2 or min(heights.shape) < 2:
         raise ValueError(
-            "the heights of a height field must be finite, on at least 2 by 2 nodes; their shape "
-            f"is {heights.shape}"
+            "a height field needs the heights of at least 2 by 2 nodes as a matrix, not an array "
+            f"{heights.shape}"
+        )
+    if not np.all(np.isfinite(heights)):
+        i, j = (int(k) for k in np.argwhere(~np.isfinite(heights))[0])
+        raise ValueError(
+            f"the heights of a height field must be finite; heights[{i}, {j}] is {heights[i, j]}"
         )
 
 
@@ -628,11 +631,11 @@ class ConvexHull(Shape):
 
     def __post_init__(self) -> None:
         vertices = np.array(self.vertices, dtype=float)
-        if vertices.ndim != 2 or vertices.shape[1] != 3 or not np.all(np.isfinite(vertices)):
+        if vertices.ndim != 2 or vertices.shape[1] != 3:
             raise ValueError(
-                "the vertices of a hull must be finite points of shape (n, 3), not of shape "
-                f"{vertices.shape}"
+                f"a hull needs its vertices as an array (n, 3), not an array {vertices.shape}"
             )
+        _check_finite(vertices, "a hull")
         if not 4 <= len(vertices) <= MOST_VERTICES:
             raise ValueError(
                 f"a hull needs 4 to {MOST_VERTICES} vertices, not {len(vertices)}; reduce the "

@@ -717,8 +717,7 @@ def _drag(node: Node, model: Model | PlanarModel) -> BodyDrag:
     linear, quadratic = laws
     if len(linear) != 6 or len(quadratic) != 6:
         raise node.error(
-            "fluid drag needs 6 linear and 6 quadratic coefficients, not "
-            f"{len(linear)} and {len(quadratic)}"
+            f"needs 6 linear and 6 quadratic coefficients, not {len(linear)} and {len(quadratic)}"
         )
     body, placement = _moving_body(node["body"], model.nb), transform(node["placement"])
     return BodyDrag(node["name"].text(), body, placement, linear, quadratic)

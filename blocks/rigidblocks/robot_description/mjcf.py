@@ -369,7 +369,7 @@ class _Reader:
             lower, upper = np.abs(m.jnt_actfrcrange[j])
             values["effort"] = min(lower, upper)
             if lower != upper:
-                text = f"joint '{self.joint[j]}' has an unsymmetric actuatorfrcrange"
+                text = f"joint '{self.joint[j]}' has an asymmetric actuatorfrcrange"
                 self.warnings.append(f"{text}; the limit of its force is {values['effort']:g}")
         rest = m.qpos_spring[m.jnt_qposadr[j]] - ref
         return values | {"stiffness": m.jnt_stiffness[j], "rest": rest}
@@ -675,7 +675,7 @@ class _Reader:
             return None
         lower, upper = m.actuator_ctrlrange[control]
         if m.actuator_forcelimited[k] or (m.actuator_ctrllimited[control] and lower != -upper):
-            return "is a DC motor with an inductance and a torque limit or an unsymmetric range"
+            return "is a DC motor with an inductance and a torque limit or an asymmetric range"
         return None
 
     def _first_control(self, k: int) -> int:

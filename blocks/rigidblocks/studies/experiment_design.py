@@ -251,7 +251,10 @@ def _bounds(name: str, bounds: Any) -> tuple[Array, Array]:
     except (TypeError, ValueError):
         raise ValueError(f"{name} needs a range (smallest, largest), not {bounds!r}") from None
     if not np.all(low <= high):
-        raise ValueError(f"the range of {name} must be (smallest, largest), not {bounds!r}")
+        raise ValueError(
+            f"the smallest value of the range of {name} must be at most its largest value, but the "
+            f"range is {bounds!r}"
+        )
     return low, high
 
 

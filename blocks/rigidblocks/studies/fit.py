@@ -81,8 +81,16 @@ def read_recording(wiring: Wiring, data: Data) -> Recording:
     if "time" not in columns:
         raise KeyError(f"the data need a column 'time'; {suggestion('time', columns)}")
     time = real_array(columns.pop("time"), "the column 'time' of the data")
-    if time.ndim != 1 or len(time) < 2 or not np.all(np.diff(time) > 0):
-        raise ValueError("the data need at least two rows with increasing times")
+    if time.ndim != 1 or len(time) < 2:
+        raise ValueError(
+            "the column 'time' of the data needs at least two numbers, not an array of shape "
+            f"{time.shape}"
+        )
+    if not np.all(np.diff(time) > 0):
+        k = int(np.argmin(np.diff(time) > 0))
+        raise ValueError(
+            f"the times of the data must increase, but {time[k]} s is followed by {time[k + 1]} s"
+        )
     outputs = {port.name: port for port in wiring.outputs}
     opened = (replace(port, name=f"{part}.{port.name}") for part, port in wiring.open_inputs)
     inputs = {port.name: port for port in opened}
@@ -730,10 +738,13 @@ def _given_noise(replay: Replay, noise: Mapping[str, ArrayLike] | None) -> Array
             k for k, one in enumerate(replay.columns) if one == name or one.startswith(f"{name}[")
         ]
         deviation = np.ravel(real_array(value, f"the noise of '{name}'"))
-        if not places or not np.all(deviation > 0):
+        if not places:
             raise ValueError(
-                f"invalid noise {value!r} of '{name}': it must be positive and belong to a "
-                f"measured output; {suggestion(name, replay.columns)}"
+                f"'{name}' in `noise` is not a measured output; {suggestion(name, replay.columns)}"
+            )
+        if not np.all(deviation > 0):
+            raise ValueError(
+                f"the noise standard deviation of '{name}' must be positive, not {value!r}"
             )
         if len(deviation) not in (1, len(places)):
             raise ValueError(

@@ -156,8 +156,15 @@ class _Elements:
             raise ValueError(
                 f"the bounds of {name} must be a pair of numbers or arrays of shape {chosen.shape}"
             ) from None
-        if not (np.isfinite(low).all() and np.isfinite(high).all() and np.all(low <= high)):
-            raise ValueError(f"the bounds of {name} must be finite, the lower one first")
+        if not (np.isfinite(low).all() and np.isfinite(high).all()):
+            raise ValueError(
+                f"the bounds of {name} must be finite, not {low.tolist()} and {high.tolist()}"
+            )
+        if not np.all(low <= high):
+            raise ValueError(
+                f"the lower bound of {name} must be at most the upper bound, but the bounds are "
+                f"{low.tolist()} and {high.tolist()}"
+            )
         self.low, self.high = low.ravel(), high.ravel()
         lowest, highest = (
             np.ravel(np.broadcast_to(limit, self.port.shape))[self.places]

@@ -176,8 +176,8 @@ def check_contacts(model: Model, contacts: Sequence[AnyContact]) -> None:
             if (nv := model.joint[contact.joint].nv) != 1:
                 name = model.joint_names[contact.joint]
                 raise ValueError(
-                    f"contact {i} is a limit of joint {name} of model '{model.name}', which has "
-                    f"{nv} degrees of freedom; a joint limit needs exactly one"
+                    f"contact {i} is a limit of joint {name}, which has {nv} degrees of freedom; a "
+                    f"limit needs a joint with exactly one (model '{model.name}')"
                 )
         elif bad := [b for b in (contact.successor, contact.predecessor) if not -1 <= b < model.nb]:
             raise ValueError(

@@ -114,7 +114,10 @@ class LoggedValues:
             for number, (chunk, known) in enumerate(zip(column.chunks, self._checks, strict=False)):
                 if known is not None and checksums([chunk.to_numpy()], {})[0] != known[k]:
                     name = self._table.schema[k].name
-                    raise ValueError(f"'{self._name}' is damaged: column {name} in chunk {number}")
+                    raise ValueError(
+                        f"'{self._name}' is damaged: column {name} of chunk {number} differs from "
+                        "its checksum"
+                    )
             self._checked.add(k)
         values: Array = column.to_numpy()
         return values
@@ -344,7 +347,9 @@ class _Stream:
         for k, (batch, known) in enumerate(zip(self.batches, self.checks, strict=True)):
             time[ends[k] : ends[k + 1]] = column = batch.column(0).to_numpy()
             if known and checksums([column], {})[0] != known[0]:
-                raise ValueError(f"'{self._path}' is damaged: column time in chunk {k}")
+                raise ValueError(
+                    f"'{self._path}' is damaged: column time of chunk {k} differs from its checksum"
+                )
             self._release_pages(k)
         return time
 
