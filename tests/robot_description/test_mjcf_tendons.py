@@ -12,7 +12,7 @@ from rigidblocks.block.block import Record, call
 from rigidblocks.contact.world import World
 from rigidblocks.dynamics.body_lines import AlongSite, SliderCrank, TendonPath
 from rigidblocks.dynamics.drives import Drive, Elasticity, Follower
-from rigidblocks.dynamics.force_elements import ForceElement
+from rigidblocks.dynamics.force_elements import AlongFrame, ForceElement
 from rigidblocks.dynamics.force_laws import Spring
 from rigidblocks.dynamics.motors import Rotor
 from rigidblocks.library.plant_from_file import described_plant
@@ -281,9 +281,10 @@ def test_joint_force_sensor_with_an_actuator_at_a_site_is_reported(read):
             SliderCrank(0, (0.0, 0.0), 1, identity(), 1.0),
             "a SliderCrank needs a spatial model; model",
         ),
+        (AlongFrame(0, 3, identity()), "an AlongFrame needs a spatial model; model"),
     ],
 )
-def test_invalid_tendon_path_site_or_slider_crank_is_rejected(line, reason):
+def test_line_with_invalid_points_or_on_a_planar_model_is_rejected(line, reason):
     with pytest.raises(ValueError, match=reason):
         RobotPlant(auto_tree_p(2), elements=(ForceElement("e", line, Spring(1.0)),))
 
@@ -306,10 +307,11 @@ NOWHERE = Transform(np.eye(3), np.array([np.nan, 0.0, 0.0]))
         (AlongSite(0, HERE, GEAR, None, HERE), "with a reference_placement also needs a reference"),
         (SliderCrank(0, (0.0, 0.0), 1, HERE, 1.0), "needs 3 finite coordinates"),
         (SliderCrank(0, np.zeros(3), 1, None, 1.0), "placement of the SliderCrank must be"),
+        (AlongFrame(0, 6, HERE), "an AlongFrame needs a component from 0 to 5, not 6"),
         (SliderCrank(0, np.zeros(3), 1, HERE, np.inf), "a rod of positive finite length, not inf"),
     ],
 )
-def test_line_with_an_argument_that_is_not_finite_or_missing_is_rejected(line, reason):
+def test_line_with_an_invalid_or_missing_argument_is_rejected(line, reason):
     with pytest.raises(ValueError, match=reason):
         RobotPlant(auto_tree(2), elements=(ForceElement("e", line, Spring(1.0)),))
 
