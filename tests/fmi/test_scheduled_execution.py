@@ -162,6 +162,7 @@ def test_fmu_clock_that_ticks_endlessly_at_the_same_time_is_reported(tmp_path):
 def test_export_for_scheduled_execution_rejects_unsupported_options(tmp_path):
     for options, message in (
         ({"fmi": 2, "interval": 1e-3}, "must be exported for FMI 3.0"),
+        ({"fmi": 3, "interval": 1e-3, "xcp": "127.0.0.1:5555"}, "support the option xcp; leave it"),
         ({"fmi": 3, "interval": 0.0}, "must be positive, not 0.0 s"),
         ({"fmi": 3, "interval": np.nan}, "must be positive, not nan s"),
         ({"fmi": 3, "interval": 1e-3, "output_derivatives": 1}, "output derivatives"),

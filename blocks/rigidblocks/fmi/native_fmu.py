@@ -451,7 +451,7 @@ def fmu_sources(
     if clock is not None:
         _check_clock(clock, variables, fmi, xcp, interval)
     if variables.resizable:
-        _check_resizable(variables, fmi, xcp, interval or output_derivatives)
+        _check_resizable(variables, fmi, xcp, interval, output_derivatives)
         output_derivatives = 0
     sources = {Path(path).name: c_text(path) for path in runtime.files}
     sources |= {
@@ -531,6 +531,15 @@ def _generated_texts(
     return texts | {"fmu.h": header, _DESCRIPTION: description}
 
 
+def _check_options(subject: str, fmi: int, **excluded: object) -> None:
+    """Raise ValueError if the FMI version is not 3.0 or an excluded option is not None."""
+    if fmi != 3:
+        raise ValueError(f"{subject} must be exported for FMI 3.0, not for FMI {fmi}.0")
+    for option, value in excluded.items():
+        if value is not None:
+            raise ValueError(f"{subject} does not support the option {option}; leave it out")
+
+
 def _check_interval(
     interval: float, variables: Variables, fmi: int, xcp: XcpAddress | None
 ) -> None:
@@ -538,10 +547,7 @@ def _check_interval(
 
     `interval` is the clock interval [s].
     """
-    if fmi != 3 or xcp:
-        raise ValueError(
-            "an FMU for scheduled execution must be exported for FMI 3.0 and without XCP"
-        )
+    _check_options("an FMU for scheduled execution", fmi, xcp=xcp)
     if not 0.0 < interval < inf:
         raise ValueError(f"the clock interval must be positive, not {interval} s")
     if any(port.name == CLOCK for port in variables.memory.ports):
@@ -557,11 +563,7 @@ def _check_clock(
     """
     if clock not in CLOCK_KINDS:
         raise ValueError(f"clock must be one of {', '.join(CLOCK_KINDS)}, not '{clock}'")
-    if fmi != 3 or xcp or interval is not None:
-        raise ValueError(
-            "an FMU with a sampling clock must be exported for FMI 3.0, without XCP and without "
-            "interval"
-        )
+    _check_options("an FMU with a sampling clock", fmi, xcp=xcp, interval=interval)
     block = variables.memory.block
     if not block.sample_time:
         raise ValueError(
@@ -581,18 +583,25 @@ def _check_clock(
 
 
 def _check_resizable(
-    variables: Variables, fmi: int, xcp: XcpAddress | None, excluded_option: str | float | None
+    variables: Variables,
+    fmi: int,
+    xcp: XcpAddress | None,
+    interval: float | None,
+    output_derivatives: int | None,
 ) -> None:
     """Raise ValueError if the block or the options exclude resizable arrays.
 
-    `excluded_option` is the clock interval [s] or the order of output derivatives, if such an
-    option is given. Resizable arrays do not support these options.
+    `interval` is the clock interval for scheduled execution [s], or None.
     """
-    if fmi != 3 or xcp or excluded_option or not variables.arrays:
-        raise ValueError(
-            "resizable arrays need FMI 3.0 and arrays=True, without XCP, interval and output "
-            "derivatives"
-        )
+    _check_options(
+        "an FMU with resizable arrays",
+        fmi,
+        xcp=xcp,
+        interval=interval,
+        output_derivatives=output_derivatives or None,
+    )
+    if not variables.arrays:
+        raise ValueError("an FMU with resizable arrays needs arrays=True")
     block = variables.memory.block
     if block.states:
         raise ValueError(
