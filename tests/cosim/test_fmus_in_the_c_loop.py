@@ -193,7 +193,9 @@ def test_c_master_loop_reports_a_value_outside_the_range_of_its_type(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("arrays", [True, False])
-def test_c_master_loop_steps_exported_fmi_3_fmus(tmp_path, only_in_c, in_python, arrays):
+def test_exported_fmi_3_fmus_have_equal_results_in_the_c_and_python_master_loops(
+    tmp_path, only_in_c, in_python, arrays
+):
     system = System()
     pd = PDController([60.0, 30.0], [8.0, 4.0], sample_time=0.01)
     for name, block in (("robot", RobotPlant(planar2())), ("pd", pd)):

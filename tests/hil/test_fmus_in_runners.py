@@ -489,7 +489,9 @@ def started(system, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("n", "kinds"), [(3, KINDS[:3]), (12, KINDS[1:3])])
-def test_initial_values_of_a_generated_program_equal_the_dense_linear_solution(n, kinds, tmp_path):
+def test_initial_values_of_a_linear_network_in_a_generated_program_solve_its_equations(
+    n, kinds, tmp_path
+):
     network = random_network(n, n, kinds)
     error = network.error(started(network.system(tmp_path), tmp_path))
     assert error < 1e-12 * np.abs(network.outputs).max()

@@ -83,7 +83,9 @@ def test_joint_transform_contains_a_proper_rotation(joint, rng):
     close(np.linalg.det(E), 1.0)
 
 
-def test_joint_velocity_matches_the_transform_derivative_along_integrate(joint, rng):
+def test_joint_velocity_matches_the_time_derivative_of_the_transform_at_integrated_positions(
+    joint, rng
+):
     # d(XJ)/dt = -vJ x XJ (RBDA Eq 2.45)
     q, qd = random_motion(joint, rng)
     XJ, _, vJ, _ = joint.jcalc(q, qd)

@@ -59,7 +59,7 @@ def assert_c_matches_numpy(plant, tau):
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_plants_loop")
 @pytest.mark.parametrize("seed", range(3))
-def test_steps_of_plants_with_loops_over_bodies_match_numpy_for_all_joint_types(seed):
+def test_steps_of_plants_with_c_loops_over_bodies_match_numpy_for_all_joint_types(seed):
     rng = np.random.default_rng(seed)
     joints = tuple(one for one in joints_of_all_types(rng).values() if one.nv)[seed::3]
     plant, tau = plant_of(random_tree(rng, random_parents(rng, len(joints)), joints))
@@ -75,7 +75,7 @@ def test_steps_of_a_plant_with_60_bodies_and_a_joint_spring_match_numpy():
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_plants_loop")
-def test_gravity_of_a_plant_with_loops_over_bodies_is_a_parameter():
+def test_gravity_of_a_plant_with_c_loops_over_bodies_is_a_parameter():
     plant = RobotPlant(auto_tree(3, 1.0, 0.7))
     memory = Memory(plant)
     expected, actual = (
@@ -105,7 +105,9 @@ def test_c_code_of_a_plant_does_not_grow_with_the_number_of_bodies():
     assert lines(60) == lines(120)
 
 
-def test_dependencies_of_a_plant_are_equal_with_and_without_loops_over_bodies(monkeypatch):
+def test_feedthrough_of_a_plant_is_equal_in_straight_line_code_and_in_c_loops_over_bodies(
+    monkeypatch,
+):
     memory = Memory(RobotPlant(auto_tree(4, 1.0, 0.7)))
     traced = feedthrough(TracedEvaluator(memory))
     monkeypatch.setattr(plant_loops, "LEAST_BODIES", 1)
@@ -115,7 +117,7 @@ def test_dependencies_of_a_plant_are_equal_with_and_without_loops_over_bodies(mo
 
 @pytest.mark.usefixtures("small_plants_loop")
 @pytest.mark.parametrize("options", ["wrenches", "rotors", "spring between bodies"])
-def test_code_of_plants_with_wrenches_or_rotors_has_no_loops_over_bodies(options):
+def test_code_of_plants_with_wrenches_or_rotors_has_no_c_loops_over_bodies(options):
     line = Between(0, (0.0, 0.0, 0.0), 2, (0.0, 0.1, 0.0))
     chosen = {
         "wrenches": {"external_wrenches": True},
@@ -126,7 +128,7 @@ def test_code_of_plants_with_wrenches_or_rotors_has_no_loops_over_bodies(options
 
 
 @pytest.mark.usefixtures("small_plants_loop")
-def test_plant_code_with_loops_over_bodies_that_differs_from_its_block_functions_is_rejected(
+def test_plant_code_with_c_loops_over_bodies_that_differs_from_its_block_functions_is_rejected(
     monkeypatch,
 ):
     evaluator = TracedEvaluator(Memory(plant_of(auto_tree(3, 1.0, 0.7))[0]))
@@ -137,7 +139,7 @@ def test_plant_code_with_loops_over_bodies_that_differs_from_its_block_functions
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_plants_loop")
-def test_native_fmu_of_a_plant_with_loops_over_bodies_matches_numpy(tmp_path):
+def test_native_fmu_of_a_plant_with_c_loops_over_bodies_matches_numpy(tmp_path):
     plant, tau = plant_of(random_tree(np.random.default_rng(1), (-1, 0, 0), (Revolute(),) * 3))
     instance = Host(native_fmu(plant, tmp_path / "a.fmu", method=RK4), tmp_path)
     memory = Memory(plant)
@@ -151,7 +153,7 @@ def test_native_fmu_of_a_plant_with_loops_over_bodies_matches_numpy(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small_plants_loop")
-def test_fused_system_of_two_plants_with_loops_over_bodies_matches_its_parts():
+def test_fused_system_of_two_plants_with_c_loops_over_bodies_matches_its_parts():
     system = System()
     for name, nb in (("one", 3), ("two", 4)):
         system.add(name, plant_of(auto_tree(nb, 1.0, 0.7))[0])

@@ -149,7 +149,7 @@ def test_recursive_rnea_derivatives_use_the_gravity_argument(model, state):
 
 
 @MODELS
-def test_rnea_derivatives_at_rest_are_symmetric_in_position_and_zero_in_velocity(model, state):
+def test_rnea_jacobian_at_rest_is_symmetric_for_q_and_zero_for_qd(model, state):
     """At rest the Coriolis torques are zero to first order.
 
     The gravity torques of a tree have a potential.

@@ -261,7 +261,9 @@ def test_delayed_outputs_with_feedthrough_give_the_estimates_of_the_augmented_ka
 
 
 @FILTERS
-def test_filter_that_holds_the_next_input_equals_the_kalman_filter_with_this_input(kind, signals):
+def test_filter_with_input_hold_new_matches_a_kalman_filter_that_predicts_with_the_new_input(
+    kind, signals
+):
     u, y = signals
     block = linear_filter(StateSpace(A, B, C, np.zeros((2, 1))), kind, input_hold="new")
     kalman = Kalman(F, G, C, np.diag(Q) * T, R, np.diag(P0))

@@ -159,7 +159,7 @@ def test_eigenvalues_of_tangent_linearization_at_rest_do_not_depend_on_the_coord
 
 
 @pytest.mark.parametrize("name", ["planar loops", "spatial four-bar"])
-def test_tangent_and_loop_linearization_agree_for_constant_motion_subspaces(name):
+def test_general_linearization_of_loops_matches_the_recursion_for_constant_motion_subspaces(name):
     model, (q, qd, _, tau) = loop_model(name)
     joints = [0, 2, 5] if name == "planar loops" else [0]
     expected = loop_linearization(model, q, qd, tau, joints)

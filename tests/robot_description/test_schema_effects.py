@@ -159,7 +159,7 @@ def test_unknown_attribute_values_of_an_sdf_pose_are_rejected(attribute, said, t
     assert said in robot_of(tmp_path / "robot.sdf", text)
 
 
-def test_truth_values_of_sdf_attributes_can_be_one_or_capital_letters(tmp_path):
+def test_boolean_sdf_attributes_can_be_1_or_uppercase_true(tmp_path):
     path, text = tmp_path / "robot.sdf", SDF_FILES["screws"]
     robot = robot_of(path, text)
     assert not isinstance(robot, str)

@@ -86,7 +86,9 @@ def test_derivative_of_the_exponential_equals_the_power_series_of_the_adjoint(u)
 
 
 @pytest.mark.parametrize("angle", [1e-9, 0.5, 3.16, 3.17, 6.2, 20.0, 300.0])
-def test_derivative_of_the_exponential_is_the_mean_of_the_transforms_along_the_motion(angle, rng):
+def test_derivative_of_the_exponential_map_is_the_integral_of_the_transforms_along_the_screw(
+    angle, rng
+):
     # J = integral of matrix(exp(s u)) over s from 0 to 1
     u = velocity(rng, angle)
     nodes, weights = np.polynomial.legendre.leggauss(400)

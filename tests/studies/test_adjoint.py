@@ -54,13 +54,13 @@ def check(system, parameters, ports, t_stop, dt):
     assert np.abs(gradient - slopes).max() <= 1e-9 * np.abs(slopes).max()
 
 
-def test_gradient_of_a_sampled_control_loop_equals_the_variational_equations():
+def test_gradient_of_a_sampled_control_loop_equals_the_solution_of_the_variational_equations():
     parameters = ["robot.q", "robot.qd", "robot.gravity", "pd.kp", "pd.kd", "pd.q_ref"]
     check(robot_with_controller(), parameters, ["robot.q", "robot.qd", "pd.tau"], 0.5, 0.01)
 
 
 @pytest.mark.slow
-def test_gradient_of_a_closed_loop_equals_the_variational_equations():
+def test_gradient_of_a_closed_loop_equals_the_solution_of_the_variational_equations():
     check(closed_loop(), ["linkage.q", "linkage.qd"], ["linkage.q", "linkage.qd"], 0.2, 0.02)
 
 

@@ -87,7 +87,10 @@ def interpolant(
 def _polynomials(
     method: Integrator,
 ) -> tuple[tuple[tuple[float, ...], ...], tuple[tuple[float, ...], ...]]:
-    """Return the coefficients of a method's dense output b_i(delta) for velocities and positions.
+    """Return the coefficients of the weights b_i(delta) for velocities and for positions.
+
+    b_i is the weight of stage i in the dense output of the method. delta is the fraction of the
+    step (`Interpolant`).
 
     Raises:
         ValueError: The method has no dense output.

@@ -22,10 +22,11 @@ class LinearlyImplicit:
         (1 - gamma h df/dx) k_i
             = gamma (f(t + c_i h, x + h sum a_ij k_j) + sum coupling_ij k_j + time_i h df/dt)
 
-    f(t, x) are the state derivatives, and 1 on the left is the identity matrix. The coefficients a
-    and c are attributes of `Integrator`. The Jacobian df/dx and df/dt are evaluated at the start of
-    the step. This form avoids products with the Jacobian (Hairer and Wanner, Solving Ordinary
-    Differential Equations II, IV.7).
+    f(t, x) are the state derivatives, and 1 on the left is the identity matrix. The attributes of
+    this class are the number gamma, the matrix `coupling` and the vector `time` with one element
+    per stage. The coefficients a and c are attributes of `Integrator`. The Jacobian df/dx and df/dt
+    are evaluated at the start of the step. This form avoids products with the Jacobian (Hairer and
+    Wanner, Solving Ordinary Differential Equations II, IV.7).
     """
 
     gamma: float

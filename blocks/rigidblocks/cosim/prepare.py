@@ -501,7 +501,7 @@ def _read_state(path: Path, digest: str) -> tuple[int, dict[str, Array]]:
             arrays = {name: file[name] for name in file.files}
         header = json.loads(str(arrays.pop(_STATE_HEADER)))
     except (zipfile.BadZipFile, ValueError, KeyError, EOFError, TypeError) as error:
-        raise ValueError(f"'{path}' is damaged, or is not a state of `run.save(path)`") from error
+        raise ValueError(f"'{path}' is damaged, or `run.save(path)` did not write it") from error
     if header["digest"] != digest:
         raise ValueError(
             f"the state '{path}' belongs to another system, to another rigidblocks version, or "

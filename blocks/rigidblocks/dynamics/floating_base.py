@@ -106,9 +106,9 @@ def floating_body(model: Model) -> int:
     body = floating_base_body(model)
     if body is None:
         raise ValueError(
-            f"model '{model.name}' has no floating base: the first joints must give one body "
-            "six degrees of freedom, only massless bodies may lie between them, and all other "
-            "bodies must descend from that body; "
+            f"model '{model.name}' has no floating base. Its first joints must give one body six "
+            "degrees of freedom, the bodies between these joints must be massless, and all other "
+            "bodies must descend from that body. "
             "floating_base(model) returns a model with a floating base"
         )
     return body
@@ -353,10 +353,14 @@ def _base(model: Model, X: Transform, v: Array) -> Base:
 
 
 def _base_acceleration(model: Model, base: Base, a0: Array, gravity: Array | None) -> Array:
-    """Return the spatial acceleration of the base in fixed-base coordinates, including gravity.
+    """Return the spatial acceleration of the floating base, in fixed-base coordinates.
 
-    a0 is the acceleration of the base minus gravity, in floating-base coordinates. The linear
-    component of a0 is the acceleration of the base origin (`Transform.carry`).
+        a = X^-1 (a0 - [0; w x v]) + a_g
+
+    a0 is the acceleration of the base minus the acceleration of gravity a_g, in floating-base
+    coordinates. The linear component of a0 is the acceleration of the base origin
+    (`Transform.carry`). [w; v] is the velocity of the base in floating-base coordinates. X is the
+    transform from fixed-base to floating-base coordinates.
     """
     a: Array = base.X.inverse() @ spatial_acceleration(a0, base.v) - minus_gravity(model, gravity)
     return a

@@ -153,9 +153,8 @@ class BlockSlave(Fmi2Slave):
         here = f"rigidblocks {__version__}"
         if layout["variables"] != list(self.names):
             raise RuntimeError(
-                f"this FMU was built with {layout['made_with']}, and its variables of "
-                f"{self.layout.name} differ from those of {here}: export the FMU again, or bundle "
-                "rigidblocks"
+                f"this FMU was built with {layout['made_with']}, but {here} defines other "
+                f"variables for {self.layout.name}; export the FMU again, or bundle rigidblocks"
             )
         self._start_values = frozenset(layout["settable"])
         if layout["made_with"] != here:

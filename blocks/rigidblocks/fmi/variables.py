@@ -226,8 +226,8 @@ class Variables:
         """Names of the ports with a resizable last dimension.
 
         Raises:
-            ValueError: A variable depends on an element of these ports, but has another index in
-                the last dimension. The block then does not support other sizes.
+            ValueError: A variable depends on an element of these ports with a different index in
+                the last dimension, so the block supports only one size.
         """
         memory, size = self.memory, self.resizable_size
         ports = [port for port in memory.ports if port.shape and port.shape[-1] == size]

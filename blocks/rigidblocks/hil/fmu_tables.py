@@ -266,7 +266,10 @@ def _has_any_clock(fmu: Fmu) -> bool:
 
 
 def _clock_tables(prefix: str, part: Part, slices: Mapping[str, slice]) -> Iterator[str]:
-    """Yield the C tables of the clocks of an FMU, whose names begin with `prefix`."""
+    """Yield the C tables of the clocks of an FMU.
+
+    The names of the tables begin with `prefix`. `slices` maps port names to memory slices.
+    """
     fmu = part.component
     assert isinstance(fmu, Fmu)
     if not _has_any_clock(fmu):

@@ -219,7 +219,11 @@ def propagate_bias_and_derivative(
     X: Array,
     dS: Array,
 ) -> Results:
-    """Return the results of `propagate_bias_force` and `propagate_force_derivative`."""
+    """Return the force of joint i and the derivatives of the force on the subtree of body i.
+
+    The results of `propagate_bias_force` come first. Then follow the columns G and the term
+    f^T dS/dq of `propagate_force_derivative`. The arguments are as in these functions.
+    """
     _, G, own, _ = propagate_force_derivative(model, i, S, I, B1, P, f, X, dS)
     return *propagate_bias_force(model, i, S, I, B1, P, f), G, own
 

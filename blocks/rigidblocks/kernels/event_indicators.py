@@ -74,7 +74,8 @@ class Events:
     def staged(self) -> bool:
         """True if the block is a `StagedBlock`.
 
-        The branches in the C function of a `StagedBlock` cannot be held.
+        In the C function of a `StagedBlock`, the margins always select the branches. No input can
+        hold a branch between events.
         """
         return isinstance(self.evaluator.memory.block, StagedBlock)
 

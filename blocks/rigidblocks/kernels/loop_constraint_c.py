@@ -161,9 +161,10 @@ def _model_of_ends(
 
 
 def _frames(model: Model, tree: Model) -> list[Transform]:
-    """Return the transforms from body frames of `model` to body frames of `tree`.
+    """Return, for each body, the transform from its frame in `model` to its frame in `tree`.
 
-    The last transform belongs to the base.
+    Both models have the same bodies in the same order. The last transform, for the base, is the
+    identity.
     """
     q = neutral(model)
     places = zip(body_poses(tree, q), body_poses(model, q), strict=True)

@@ -47,10 +47,10 @@ class _WrenchesError(Exception):
     """Error for a plant with external wrenches on its bodies, which the loops do not support."""
 
 
-class _BeforeLoops(RobotPlant):
-    """Plant variant that stores the arguments of the forward dynamics.
+class _ForwardDynamicsRecorder(RobotPlant):
+    """Plant variant that records the arguments of the forward dynamics for the C loops.
 
-    Its joint accelerations and its energy are zero.
+    It returns zero joint accelerations and zero energy, because the C loops compute these values.
     """
 
     arguments: _Arguments | None
@@ -68,8 +68,8 @@ class _BeforeLoops(RobotPlant):
         return 0.0
 
 
-class _AfterLoops(RobotPlant):
-    """Plant variant that reads the joint accelerations and the energy from `results`."""
+class _ForwardDynamicsReader(RobotPlant):
+    """Plant variant that reads the results of the C loops: joint accelerations and energy."""
 
     results: Array  # (nv + 1,) joint accelerations and energy
 
@@ -84,7 +84,7 @@ class _AfterLoops(RobotPlant):
         return self.results[model.nv]
 
 
-class _Structure(_AfterLoops):
+class _Structure(_ForwardDynamicsReader):
     """Variant of a plant for dependency analysis.
 
     In this variant, each joint acceleration depends on all arguments of the forward dynamics.
@@ -175,7 +175,7 @@ class PlantLoops:
         memory = self.memory
 
         def function(m: Array, results: Array) -> dict[str, Array]:
-            after = _variant(self.plant, _AfterLoops, results=results)
+            after = _variant(self.plant, _ForwardDynamicsReader, results=results)
             return {"out": getattr(NumpyEvaluator(replace(memory, block=after)), name)(m)}
 
         inputs = {"memory": (memory.size,), "results": (self.plant.model.nv + 1,)}
@@ -238,10 +238,10 @@ def plant_loops(memory: Memory) -> PlantLoops | None:
         return None
 
     def arguments(m: Array) -> dict[str, Array]:
-        before = _variant(block, _BeforeLoops)
-        NumpyEvaluator(replace(memory, block=before)).derivative(m)
-        assert before.arguments is not None
-        return {"out": np.concatenate(before.arguments)}
+        recorder = _variant(block, _ForwardDynamicsRecorder)
+        NumpyEvaluator(replace(memory, block=recorder)).derivative(m)
+        assert recorder.arguments is not None
+        return {"out": np.concatenate(recorder.arguments)}
 
     try:
         return PlantLoops(memory, trace("tree_arguments", arguments, {"memory": (memory.size,)}))

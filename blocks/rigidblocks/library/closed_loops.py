@@ -377,9 +377,10 @@ class ClosedLoopPlant(JointPlant):
         return qd
 
     def _models(self, t: Any, p: Record) -> tuple[Tree, Tree]:
-        """Return the model at the time t [s], and a tree with the same equation of motion.
+        """Return the model at the time t [s], and a model with the same equation of motion.
 
-        If the inertias are tunable, both results are the same model, with the inertias in p.
+        The second model has the fewest possible inertial parameters. If the inertias are tunable,
+        it is the first model, with the inertias in p.
         """
         if self.inertias is None:
             return self._aligned_model.evaluate_at(t), self._equivalent.evaluate_at(t)

@@ -113,10 +113,13 @@ class ParticleFilter(WrittenBlock, KalmanFilter):
         super().__post_init__()
         count = self.particles
         if isinstance(count, bool) or not isinstance(count, int | np.integer):
-            raise TypeError(f"particles of a particle filter must be an integer, not {count!r}")
+            raise TypeError(
+                f"the number of particles of a particle filter must be an integer, not {count!r}"
+            )
         if not 2 <= count <= _MOST_PARTICLES:
             raise ValueError(
-                f"particles of a particle filter must be from 2 to {_MOST_PARTICLES}, not {count}"
+                "the number of particles of a particle filter must be from 2 to "
+                f"{_MOST_PARTICLES}, not {count}"
             )
         check_seed(self.seed)
         if not 0 <= number_of("resample_below of a particle filter", self.resample_below) <= 1:

@@ -141,7 +141,7 @@ class StateMachine(Block):
             if not name.isidentifier() or name in RESERVED or signals.count(name) > 1:
                 raise ValueError(
                     f"'{name}' cannot be the name of a signal of a state machine; a name must be "
-                    "used once, valid in Python and different from " + ", ".join(RESERVED)
+                    "unique, be a valid Python identifier and differ from " + ", ".join(RESERVED)
                 )
         for name in self.units:
             if name not in signals:

@@ -35,9 +35,9 @@ class UnscentedKalmanFilter(KalmanFilter):
     2 n + 1 times per sample, with one RK4 step of each sigma point.
 
     Projected plants, such as plants with quaternions or closed loops, keep their constraints. The
-    filter projects each sigma point and each estimate, and multiplies the covariance P by the
-    Jacobian of `project`. P has the rank of the constraint manifold. L is the Cholesky factor of P,
-    with zero columns for directions without variance.
+    filter projects each sigma point and each estimate, and replaces the covariance P by J P J^T
+    with the Jacobian J of `project`. The rank of P is the dimension of the constraint manifold. L
+    is the Cholesky factor of P, with zero columns for directions without variance.
 
     The ports and the parameters are as in `ExtendedKalmanFilter`.
 
@@ -172,9 +172,10 @@ def check_sigma_point_options(alpha: Any, beta: Any, kappa: Any, n: int) -> None
 def sigma_points(x: Array, P: Array, weight: float) -> Array:
     """Return the sigma points (2 n + 1, n) of a distribution with mean x (n,) and covariance P.
 
-        X_i = x +- sqrt(1 / (2 w)) L_i
+        X_0 = x,  X_i = x + sqrt(1 / (2 w)) L_i,  X_(n+i) = x - sqrt(1 / (2 w)) L_i
 
-    The centre x comes first. `weight` is w, and L_i is column i of the Cholesky factor of P (n, n).
+    The index i is from 1 to n. `weight` is the weight w of each point except x. L_i is column i of
+    the Cholesky factor of P (n, n).
     """
     L = np.sqrt(0.5 / weight) * semidefinite_cholesky(P).T
     return np.concatenate([x[None], x + L, x - L])

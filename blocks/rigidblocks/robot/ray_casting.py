@@ -277,7 +277,7 @@ def cast_rays(fan: RayFan, p: Array, R: Array) -> Any:
 
 @lru_cache(maxsize=1024)
 def group_by_body(obstacles: tuple[Obstacle, ...]) -> dict[int, RayScene]:
-    """Return the scene of each body that carries obstacles, by body index."""
+    """Group obstacles by the body that carries them; return one scene per body index."""
     groups: dict[int, list[Obstacle]] = {}
     for one in obstacles:
         groups.setdefault(one.body, []).append(one)

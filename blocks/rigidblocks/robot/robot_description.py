@@ -156,13 +156,14 @@ class Weightless(NamedTuple):
 
 
 class Tendon(NamedTuple):
-    """Tendon whose length s is a weighted sum of joint positions or the length of a line.
+    """Tendon whose length s is a weighted sum of joint positions, or the length of a path.
 
-        s = sum of coefficients[k] q[joints[k]]        without a line
+        s = sum of coefficients[k] q[joints[k]]
 
-    If `line` is given, s is the length of this line, and the tendon has no joints. The tendon has a
-    spring, a damper, dry friction and limits of s. `joints` are joint indices. The spring is slack
-    between the two rest lengths `rest`. The limits (lower, upper) apply only in a plant with stops.
+    This equation applies if `line` is None; `joints` are joint indices. Otherwise, s is the length
+    of the path `line`, and the tendon has no joints. The tendon has a spring, a damper, dry
+    friction and limits on s. The spring is slack between the two rest lengths `rest`. The limits
+    (lower, upper) apply only in a plant with stops.
     """
 
     name: str

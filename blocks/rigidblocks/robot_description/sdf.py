@@ -770,7 +770,8 @@ def _pitches(element: Element) -> list[str]:
 def _pitch(element: Element) -> float:
     """Return the pitch of a screw joint [m/rad].
 
-    <screw_thread_pitch> is in metres per turn, 1 by default. The older <thread_pitch> is in -rad/m.
+    <screw_thread_pitch> is in metres per turn, 1 by default. The older <thread_pitch> is in radians
+    per metre, with the opposite sign.
     """
     if _pitches(element) != ["thread_pitch"]:
         return _number(element, "screw_thread_pitch", 1.0) / (2 * np.pi)

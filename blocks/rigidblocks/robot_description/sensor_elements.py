@@ -348,7 +348,9 @@ def _mjcf_sampling(m: Any, k: int) -> Sampling:
     period = period or float(m.opt.timestep)
     late = round(delay / period)
     if abs(late * period - delay) > 1e-9 * period:
-        raise _UnsupportedSensorError(f"its delay of {delay} s is not a multiple of {period} s")
+        raise _UnsupportedSensorError(
+            f"its delay of {delay} s is not a multiple of its sample time, {period} s"
+        )
     return Sampling(period, late, deviation=(noise,) * int(m.sensor_dim[k]) if noise else ())
 
 

@@ -725,9 +725,10 @@ class SVD(NamedTuple):
         return inverse
 
     def row_space(self, tolerance: float = SINGULAR_VALUE_TOLERANCE) -> Array:
-        """Return an orthonormal basis of the row space of A: the nonzero columns (n, p) of V.
+        """Return V (n, p), but with zero columns for the singular values that count as zero.
 
-        A column of V becomes zero if its singular value is at most the tolerance times s_1.
+        The nonzero columns are an orthonormal basis of the row space of A. A singular value counts
+        as zero if it is at most the tolerance times the largest singular value.
         """
         V1: Array = self.V * select(less(self.s[0] * tolerance, self.s), 1.0, 0.0)
         return V1

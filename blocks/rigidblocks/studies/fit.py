@@ -141,7 +141,7 @@ def _read(path: Path) -> dict[str, Array]:
 
 
 def _port_name_of(name: str, ports: Mapping[str, Port]) -> str | None:
-    """Return the name of the port with the port name or element name `name`, or None."""
+    """Return the name of the port that is called `name` or has an element `name`, or None."""
     if name in ports:
         return name
     return next((key for key, port in ports.items() if name in port.element_names), None)

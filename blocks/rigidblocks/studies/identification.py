@@ -363,22 +363,28 @@ def identify(
 ) -> Identification:
     """Estimate the base parameters of a robot from a measured motion and its joint forces.
 
-        min over beta of the sum of ((tau - Y_b beta) / noise)^2
+        min over beta of the sum of ((tau - Y_b beta) / sigma)^2
 
-    The noise of the joint forces is white, with an unknown standard deviation for each joint. The
+    beta are the base parameters, and Y_b is their regressor. The sum is over all samples and
+    joints. The noise of the joint forces is white. Its standard deviation sigma is unknown and
+    differs between joints; the function estimates it from the residuals. The
     motion is free of noise; filter measured positions before you differentiate them. For a model
     with loops, the function projects the equations onto the motions that the loops allow. tau then
     contains the forces of the actuators, and zero for other joints.
 
     Args:
         model: Robot model.
-        q: Joint positions (n, nq) [rad or m].
+        q: Joint positions (n, nq) of n samples [rad or m].
         qd: Joint velocities (n, nv).
         qdd: Joint accelerations (n, nv).
         tau: Joint forces (n, nv) [N m or N].
         joint_terms: Additional parameters of each joint (`JOINT_TERMS`).
         base: Result of `base_parameters` for the same joint terms; None to compute it.
         level: Confidence level of the intervals.
+
+    Returns:
+        Base parameters with standard deviations, confidence intervals and covariance, and the
+        standard deviation of the noise of each joint.
 
     Raises:
         TypeError: `base` is not a result of `base_parameters`.

@@ -247,7 +247,10 @@ class Overshoot(Requirement):
     The relative overshoot of a signal y is the maximum over time of the following ratio, or 0 if
     the ratio is never positive:
 
-        (y(t) - value) / (value - y(after))
+        (y(t) - y_ref) / (y_ref - y(t_0))
+
+    The target y_ref is `value`. t_0 is the first sample time in the checked interval, which is from
+    `after` to `before` [s].
     """
 
     value: float

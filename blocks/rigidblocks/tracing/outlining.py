@@ -356,9 +356,11 @@ class _SharedFunction:
 
     Attributes:
         read: Index of each input in the C table `at`. An input is a value that another range
-            computes. Its key is the tuple of its variable names, one for each replaced range.
+            computes. The dict key of an input is the tuple of its variable names, one for each
+            replaced range.
         numbers: Index of each constant in the C table `c`, if the constant differs between the
-            replaced ranges. Its key is the tuple of its literals, one for each replaced range.
+            replaced ranges. The dict key of a constant is the tuple of its literals, one for each
+            replaced range.
     """
 
     def __init__(self, name: str, uses: Sequence[_RangeUse]):
@@ -578,8 +580,9 @@ def _divide_into_pieces(
     """Divide a group of statements into pieces; yield the start, size and key of each piece.
 
     The ranges `found` divide the concatenated statements of all groups. The group begins at index
-    `offset` of these statements, and contains `length` statements. `start` is relative to the
-    group. Pieces with equal keys are similar.
+    `offset` of these statements, and contains `length` statements. The start of a piece is
+    the index of its first statement within the group. Pieces with equal keys have the same code
+    except for variable names and constants.
     """
     for one in found:
         first, stop = max(one.start - offset, 0), min(one.stop - offset, length)

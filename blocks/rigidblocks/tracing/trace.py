@@ -131,7 +131,8 @@ def table(values: Array, counts_entries: bool) -> Table:
 def find_table(name: str) -> Table | None:
     """Return the lookup table with the C name `name`, or None if no table has this name.
 
-    CasADi also calls the derivatives of tables. These functions are no tables; their value is zero.
+    CasADi expressions also call functions for the derivatives of tables. The result for these
+    functions is None, and the generated code replaces their values by zero.
     """
     return _TABLES.get(name)
 
@@ -377,7 +378,8 @@ class Traced:
 
         Args:
             fan: Rays and shapes.
-            x: Position and rotation matrix (12,) of the sensor with at least one traced element.
+            x: Position (3,) and flattened rotation matrix (9,) of the sensor, as one array (12,).
+                At least one element is traced.
         """
         y = ray_expression(fan, ca.vertcat(*map(_sx, x)), is_traced_for_derivatives(x))
         values: Array = _traced_array(y, (len(fan.directions),))

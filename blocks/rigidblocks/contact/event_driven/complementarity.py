@@ -536,7 +536,8 @@ def _solve_for_active_set(
 ) -> tuple[Array | None, Array]:
     """Solve a contact problem in which only the contacts `normal` transmit forces.
 
-    `normal` contains contact indices. `basis` (n + 5k,) is the initial basis, a mask of the
+    The problem has n contacts, the first k with friction. `normal` contains the indices of the
+    contacts that transmit forces. `basis` (n + 5k,) is the initial basis, a mask of the
     unknowns z of all contacts (`_standard_form`). The function returns the forces lam (n + 2k,) of
     the original problem and the final basis. lam is None if the pivoting fails.
     """
@@ -650,10 +651,11 @@ def _residual(N: Array, q: Array, z: Array) -> float:
 
 
 def pyramid_forces(M: Array, d: Array, mu: ArrayLike = (), c: ArrayLike = 0.0) -> Array:
-    """Return the contact forces lam of `frictional_complementarity`.
+    """Return the contact forces lam (n + 2k,) of a contact problem with friction pyramids.
 
-    `contact_step` and `impact` accept this function as a solver. If no solution exists, lam is the
-    frictionless solution.
+    The arguments are as in `frictional_complementarity`, which computes lam. `contact_step` and
+    `impact` accept this function as a solver. If no solution exists, lam is the frictionless
+    solution.
     """
     return frictional_complementarity(M, d, mu, c).lam
 

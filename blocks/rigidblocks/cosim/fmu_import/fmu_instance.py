@@ -441,8 +441,9 @@ class RunningFmu(Instance):
     def _check_clocks_status(self, call: int, clock: int, status: int) -> None:
         """Raise FmuError if the C loop failed to set or read clocks.
 
-        `call` identifies the FMI function, and `status` is the status of the call. `clock` is the
-        index of the clock if its interval is invalid.
+        `call` identifies the FMI function, and `status` is the status of the call. If the interval
+        of a clock is invalid, `status` is `BAD_INTERVAL` and `clock` is the index of the clock. For
+        other errors, `clock` has no meaning.
         """
         if status == BAD_INTERVAL:
             self._clocks.reject_interval(clock)

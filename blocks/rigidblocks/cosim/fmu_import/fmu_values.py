@@ -69,7 +69,7 @@ class PortValues:
         return [Group(self._fmi, self, some) for some in kinds.values()]
 
     def _groups_of(self, names: frozenset[str]) -> list["Group"]:
-        """Return the groups of the ports `names`; clocks are omitted."""
+        """Group the ports `names` by type and variability; return the groups without clocks."""
         if names not in self._groups_by_names:
             groups = self._group_ports(port for port in self._ports if port.name in names)
             self._groups_by_names[names] = [group for group in groups if group.type != "Clock"]

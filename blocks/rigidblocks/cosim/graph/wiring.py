@@ -681,9 +681,9 @@ class Wiring:
         return found
 
     def _undeclared_sources(self) -> dict[str, set[str]]:
-        """Map each part to its sources in the undeclared dependencies that the order ignores.
+        """Map each part to its sources in undeclared dependencies that form cycles.
 
-        These dependencies form cycles (`_ignored_dependencies`).
+        The stepping order ignores these dependencies (`_ignored_dependencies`).
         """
         read = {
             (name, u) for name, group in self._ignored_dependencies.items() for u, _ in group.inputs

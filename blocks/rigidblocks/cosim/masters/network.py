@@ -1,4 +1,4 @@
-"""Networks of parts in a run: connected instances, or one memory vector for a fused system."""
+"""Networks of parts in a run: connected instances, or a fused system with one memory vector."""
 
 import abc
 from collections import Counter
@@ -77,11 +77,11 @@ class Network(abc.ABC):
 
     @abc.abstractmethod
     def read(self, name: str) -> Array:
-        """Return the flattened values of a port that has no view."""
+        """Return the flattened values of a port for which `view` returns None."""
 
     @abc.abstractmethod
     def change(self, name: str, values: Array, t: float) -> None:
-        """Set a tunable parameter that has no view, at the communication point t [s]."""
+        """Set a tunable parameter without a view (`view`), at the communication point t [s]."""
 
     @abc.abstractmethod
     def save_state(self, number: int) -> None:

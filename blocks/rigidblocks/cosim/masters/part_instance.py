@@ -134,11 +134,11 @@ class Instance(abc.ABC):
 
     @abc.abstractmethod
     def read(self, name: str) -> Array:
-        """Return the flattened values of a port that has no view."""
+        """Return the flattened values of a port for which `view` returns None."""
 
     @abc.abstractmethod
     def change(self, name: str, values: Array, t: float) -> None:
-        """Set a parameter that has no view, at the communication point t [s].
+        """Set a parameter without a view (`view`), at the communication point t [s].
 
         The value takes effect in the next step.
 

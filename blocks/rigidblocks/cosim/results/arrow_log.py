@@ -124,7 +124,9 @@ class LoggedValues:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
         if copy is False:
-            raise ValueError("values in a log are not available without a copy")
+            raise ValueError(
+                "a log file cannot be read into an array with copy=False; use copy=None or True"
+            )
         return self[:].astype(dtype or float, copy=False)
 
 

@@ -116,10 +116,10 @@ class Front:
 class RoundingBound:
     """Right-hand side k of the constraints, and rounding errors of k and of K qd.
 
-    K qd are the velocity errors. All fields are (nc,). `k_rounding` and `velocity_rounding` are the
-    rounding errors for the largest constraint, which has the norm s_1. Consider a linear
-    combination of constraints with the norm s. Its error of k is larger by the factor (s_1/s)^2,
-    and its velocity error by the factor s_1/s.
+    K qd are the velocity errors of the constraints. All fields are (nc,). `k_rounding` and
+    `velocity_rounding` are the rounding errors for the largest constraint, which has the norm s_1.
+    Consider a linear combination of constraints with the norm s. Its error of k is larger by the
+    factor (s_1/s)^2, and its velocity error by the factor s_1/s.
 
     Near a singular configuration, rounding of the positions rotates the direction of a constraint
     by the machine precision divided by s. The value of k determines whether the mechanism passes
@@ -531,11 +531,13 @@ def null_space_method(
 def loop_function(
     H: Array, f: Array, K: Array, k: Array, closure: ClosureMotion
 ) -> ConstrainedMotion:
-    """Solve the equation of motion in the variables y of a function q = gamma(y) (RBDA 8.11).
+    """Solve the equation of motion in independent coordinates y, with q = gamma(y) (RBDA 8.11).
 
-    `closure` is the result of `loop_closure` for q = gamma(y). It defines qdd = G ydd + g for all
-    motions that keep the loops closed, so the argument k has no effect. K affects only lam, which
-    is the minimum-norm solution.
+        G^T H G ydd = G^T (f - H g),  qdd = G ydd + g,  K^T lam = H qdd - f
+
+    `closure` is the result of `loop_closure` for q = gamma(y) and contains G and g. All these
+    accelerations satisfy the loop constraints K qdd = k, so the function does not use k. The
+    constraint forces lam are the minimum-norm solution.
     """
     del k
     G, g = closure.G, closure.g

@@ -339,9 +339,10 @@ def _sample(t: float, factors: tuple[Array, Array, Array], r: int, k: Array | No
 def _crossings(samples: list[_Sample]) -> Iterator[SingularPassage]:
     """Yield the singular configurations through which the motion passes between two samples.
 
-    The determinants of U1^T U2 and V1^T V2 of the two samples then have opposite signs. The
-    function skips samples at which sigma_r is nearly zero, because its singular vectors are not
-    unique.
+    The motion passes through a singular configuration if the determinants of U1^T U2 and V1^T V2
+    have opposite signs. U1 and V1 are the bases U and V of the first sample (`_Sample`), and U2 and
+    V2 the bases of the second sample. The function skips samples at which the singular value
+    sigma_r is nearly zero, because its singular vectors are not unique.
     """
     definite = [sample for sample in samples if sample.ratio > 1e-7]
     for one, two in pairwise(definite):

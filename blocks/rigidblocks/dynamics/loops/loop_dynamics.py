@@ -184,9 +184,10 @@ class Geared:
         return np.concatenate([drift(self.model, q), np.zeros(self.count)])
 
     def rounding_bound(self, constraints: LoopConstraints, qd: Array) -> RoundingBound:
-        """Return k and bounds of the rounding errors of k and of the velocity errors K qd.
+        """Return k, and bounds of the rounding errors of k and of K qd.
 
-        K and k are the fields of `constraints`.
+        K and k are the matrix and the right-hand side of the loop constraints K qdd = k, and fields
+        of `constraints`. K qd (nc,) are the velocity errors for the joint velocities qd (nv,).
         """
         K, k, _ = constraints
         k_rounding, rounding = np.zeros((2, len(K)), dtype=object)

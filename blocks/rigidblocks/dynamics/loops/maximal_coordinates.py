@@ -333,7 +333,7 @@ def _tree_joints(model: Tree, q: Array, qd: Array, v: list[Array]) -> Iterator[_
 
 
 def _loop_joints(model: Tree, X0: list[Any], v: list[Array]) -> Iterator[_JointData]:
-    """Yield the data of the loop joints.
+    """Yield the bodies, transforms, constraint forces and bias acceleration of each loop joint.
 
     X0 contains the transforms from base to body coordinates, and v the body velocities in body
     coordinates. The last items belong to the base.
