@@ -557,7 +557,7 @@ static inline void spread_vertices(const double *shape, const double *d, double 
     for (int i = 1; i < RB_FACE; i++) {
         const double angle = 6.283185307179586 * i / (RB_FACE - 1);
         double most = -INFINITY;
-        int best = -1;
+        int best = 0; /* the vertex for a pose with NaN */
         rb_scale(cos(angle), u, w);
         rb_axpy(w, sin(angle), v, w);
         for (int k = 0; k < count; k++) {
