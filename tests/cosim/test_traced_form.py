@@ -44,8 +44,8 @@ def _no_compiler(monkeypatch):
     def none():
         raise CompilerError("none")
 
-    for module in ("kernels.compiled_stepper", "common.compiler"):
-        monkeypatch.setattr(f"rigidblocks.{module}.compiler", none)
+    for function in ("kernels.compiled_stepper.kernel_compiler", "common.compiler.compiler"):
+        monkeypatch.setattr(f"rigidblocks.{function}", none)
 
 
 @pytest.mark.slow

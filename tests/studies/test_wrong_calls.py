@@ -252,7 +252,7 @@ def test_wrong_values_after_compiling_raise_an_error_that_names_them(call, tmp_p
     check(call, CALLS_AFTER_COMPILING[call], names)
 
 
-@pytest.mark.slow
+@pytest.mark.autodiff
 @pytest.mark.parametrize(
     ("package", "make"), [("jax", jax_function), ("torch", torch_function)], ids=["jax", "torch"]
 )
