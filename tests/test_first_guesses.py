@@ -115,10 +115,10 @@ GUESSES = {
         "write Target(frame, xlt(position), rotation=False)"
     ),
     "inverse_kinematics(puma560(), {'link6': [0.3, 0.3, 0.3]})": "must be of the type Target",
-    "rnea(puma560(), np.zeros(6), np.zeros(6), np.zeros(6))": "write robot.model",
-    "crba(puma560(), np.zeros(6))": "write robot.model",
+    "rnea(puma560(), np.zeros(6), np.zeros(6), np.zeros(6))": "use its .model",
+    "crba(puma560(), np.zeros(6))": "use its .model",
     "aba(puma560(), np.zeros(6), np.zeros(6), np.zeros(6))": "write robot.model",
-    "energy(puma560(), np.zeros(6), np.zeros(6))": "write robot.model",
+    "energy(puma560(), np.zeros(6), np.zeros(6))": "use its .model",
     "puma560().mass": "write sum(I.m for I in robot.model.inertia)",
     "sum(I.m for I in puma560().model.inertia)": None,
     "puma560().body('link6')": "write robot.frames['name']",
