@@ -3,6 +3,9 @@
 Tests of the features that FMI 3.0 has too are in test_co_simulation.
 """
 
+import struct
+import zlib
+
 import fmpy
 import numpy as np
 import pytest
@@ -121,6 +124,23 @@ def test_invalid_serialized_fmu_states_are_rejected(host):
     )
     refused(
         instance, ERROR, "fmi2SetFMUstate: the FMU state is null", lambda fmu: fmu.setFMUstate(None)
+    )
+
+
+def test_serialized_fmu_state_whose_stop_time_is_not_a_number_is_rejected(host):
+    instance = host("planar2")
+    stop_time = 12345.6789
+    instance.fmu.setupExperiment(stopTime=stop_time)
+    content = instance.saved()
+    encoded, nan = struct.pack("d", stop_time), struct.pack("d", np.nan)
+    assert content.count(encoded) == 1
+    changed = content.replace(encoded, nan)[:-4]
+    sealed = changed + struct.pack("I", zlib.crc32(changed))
+    refused(
+        instance,
+        ERROR,
+        "the serialized state is damaged",
+        lambda fmu: fmu.deSerializeFMUstate(sealed),
     )
 
 

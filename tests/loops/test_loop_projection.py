@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from loop_models import LOOP_MODELS, loop_model
-from rigidblocks.dynamics import crba, kinetic_energy
+from rigidblocks.dynamics import crba, kinetic_energy, ltl
 from rigidblocks.dynamics.loops import (
     loop_constraints,
     position_constraints,
@@ -17,8 +17,10 @@ from rigidblocks.dynamics.loops import (
     project_position,
     project_velocity,
 )
+from rigidblocks.dynamics.loops.loop_dynamics import Geared
+from rigidblocks.dynamics.transmissions import GearRelation, Transmissions
 from rigidblocks.robot.configuration import integrate
-from rigidblocks.robot.robots import five_bar
+from rigidblocks.robot.robots import five_bar, planar_n
 
 CLOSED = 1e-11  # rad, m: residual of an error of 1e-4 after two Newton steps
 EXACT = 1e-12  # relative rounding error of a linear system
@@ -87,3 +89,14 @@ def test_projection_near_a_singular_configuration_ignores_rounding_errors(angle)
     assert s[1] < 10 * angle * s[0]
     assert_allclose(again_q, q, rtol=0, atol=np.finfo(float).eps)
     assert_allclose(again_qd, qd, rtol=0, atol=np.finfo(float).eps * 100 / angle)
+
+
+def test_factorization_of_the_inertia_of_a_geared_chain_reproduces_it(rng):
+    """L^T L = G^T H G: the parent array omits no nonzero element of the right side."""
+    chain = planar_n(4)
+    relations = {3: GearRelation(driving=2, ratio=0.7, offset=0.0)}
+    geared = Geared(chain, Transmissions(np.zeros(4), relations))
+    H = crba(chain, rng.uniform(-1, 1, 4))
+    reduced = geared.project_columns(geared.project_columns(H).T)
+    L = ltl(reduced, geared.parent(chain))
+    assert_allclose(np.tril(L).T @ np.tril(L), reduced, rtol=EXACT)

@@ -53,6 +53,7 @@ TESTS = {
         "tests/fmi/test_co_simulation.py",
         "tests/fmi/test_events.py",
         "tests/fmi/test_model_exchange.py",
+        "tests/fmi/test_native_fmu.py",
     ),
     "c/fmi/simulation_run.h": (
         "tests/fmi/test_co_simulation.py",
