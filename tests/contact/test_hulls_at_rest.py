@@ -29,7 +29,7 @@ def shapes():
 @pytest.mark.slow
 @pytest.mark.parametrize("ground", ["plane", "box"])
 def test_body_at_rest_on_a_face_of_many_corners_has_zero_velocity(ground):
-    """Dropped from 0.5 mm, each body comes to rest, because every impact is inelastic."""
+    """Each body falls 0.5 mm and then stays at rest, because every impact is inelastic."""
     world, h = World("bodies", gravity=(0.0, 0.0, -9.81)), 1e-3
     inertia = RigidInertia(1.0, np.zeros(3), np.diag([3e-3, 3e-3, 5e-3]))
     for k, (name, shape) in enumerate(shapes().items()):

@@ -217,11 +217,11 @@ def test_tendon_of_a_robot_in_a_world_acts_at_the_placement_of_the_robot(read):
     robot = read(robot_text("sites"))
     world = World("w")
     world.add_robot("r", robot, at=(1.0, 2.0, 3.0))
-    plant, alone = world.soft_plant(1e4), described_plant(robot, joint_friction=True)
-    names = [port.name for port in alone.outputs if port.name.endswith("spring_force")]
+    plant, robot_plant = world.soft_plant(1e4), described_plant(robot, joint_friction=True)
+    names = [port.name for port in robot_plant.outputs if port.name.endswith("spring_force")]
     assert names
     y = run(plant, 1e-3, 1)
-    expected = run(alone, 1e-3, 1)
+    expected = run(robot_plant, 1e-3, 1)
     for name in names:
         assert_allclose(y[f"r_{name}"][0], expected[name][0], rtol=1e-12)
 

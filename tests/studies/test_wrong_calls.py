@@ -1,6 +1,6 @@
 """Wrong calls of estimators, identification, fits, gradients, functions and policies.
 
-Each call raises an error that names the argument, the value and what is allowed.
+Each call raises an error that names the argument, the value and the allowed values.
 """
 
 import numpy as np

@@ -105,7 +105,7 @@ def composite_inertias(
 def _force_on_supports(
     model: Tree, Xup: list[Any], F: Array, i: int, is_moved: Sequence[bool]
 ) -> Iterator[tuple[int, Array]]:
-    """Yield the forces F on body i, first in its coordinates, then in those of its ancestors.
+    """Yield the forces F on body i, first in its coordinates, then in its ancestors'.
 
     Each item is a pair: the index of the body whose coordinates are used, and the forces. The path
     ends before the first ancestor p with `is_moved[p]` = False.

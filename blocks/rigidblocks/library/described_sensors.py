@@ -708,8 +708,8 @@ class _Motion:
         """Return the moment (3,) and the force (3,) that a force sensor measures.
 
         Both vectors act on the outboard bodies, and exclude the external wrenches on these bodies.
-        Their coordinates are those of the reference frame if the sensor has one, and otherwise
-        those of the sensor frame. The sensor coefficient -1 reverses both vectors.
+        They are in coordinates of the reference frame if the sensor has one, and otherwise in
+        coordinates of the sensor frame. The sensor coefficient -1 reverses both vectors.
         """
         f: Any = np.zeros(6)
         for body, inertia in sensor.parts:

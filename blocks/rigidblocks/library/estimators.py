@@ -286,8 +286,8 @@ class KalmanFilter(Block):
     def _transition_matrix(self, A: Array) -> Array:
         """Return the transition matrix F (n, n) of the states and the estimated parameters.
 
-        A contains the first rows of F. The other rows are those of the identity matrix, because the
-        estimated parameters are constant.
+        A contains the first rows of F. The other rows equal rows of the identity matrix, because
+        the estimated parameters are constant.
         """
         F = np.eye(self._size).astype(A.dtype)
         F[: len(A), : A.shape[1]] = A

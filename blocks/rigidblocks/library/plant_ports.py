@@ -291,7 +291,7 @@ class Elements:
 
     @cached_property
     def start_relations(self) -> tuple[StartRelation, ...]:
-        """Relations by which the start values of q and qd determine those of rotors.
+        """Relations by which q and qd at the start determine the rotor start values.
 
         The rotors belong to elastic drives. If a drive acts on a joint that follows another joint,
         the relation contains the position or velocity of the driving joint. The ratio and the

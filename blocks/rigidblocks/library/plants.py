@@ -528,7 +528,7 @@ class HybridPlant(Block):
         """Return the position errors of the prescribed joints.
 
         The error of a joint is the constant velocity that moves it from q to q_ref in 1 s. q (nq,)
-        contains the positions of all joints, and q_ref those of the prescribed joints.
+        contains the positions of all joints, and q_ref the positions of the prescribed joints.
         """
         errors, start = [], 0
         for joint, k, _ in self._joints(False):

@@ -82,7 +82,7 @@ class Actuator(NamedTuple):
         force = (gain . s) a + bias . s,  s = (1, gear q, gear qd)        tau = gear force
 
     q and qd are the joint position and velocity, tau is the joint force, and a is the activation.
-    `gain` and `bias` have the three elements that multiply those of s.
+    `gain` (3,) and `bias` (3,) are the coefficients of s.
 
     `others` contains the indices of other joints and their weights. If it is not empty, q is the
     joint position plus the weighted sum of the positions of the other joints. Each other joint
@@ -439,6 +439,6 @@ class RobotDescription(AttributeHints):
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
         """Return a web page that shows the robot at q (nq,), by default in its initial state.
 
-        The page has a slider for each joint. The options are those of `rigidblocks.show`.
+        The page has a slider for each joint. `rigidblocks.show` has the same options.
         """
         return picture(self, q, path)

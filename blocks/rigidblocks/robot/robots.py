@@ -383,8 +383,8 @@ class Mechanism(NamedTuple):
     def show(self, q: Any = None, path: str | Path | None = None) -> Picture:
         """Return a web page that shows the mechanism at q (nq,), by default at q0.
 
-        The page has a slider for each joint. The loops remain closed when a slider moves. The
-        options are those of `rigidblocks.show`.
+        The page has a slider for each joint. The loops remain closed when a slider moves.
+        `rigidblocks.show` has the same options.
         """
         return picture(self, q, path)
 

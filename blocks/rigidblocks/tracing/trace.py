@@ -628,9 +628,9 @@ _OPERATION_NAMES = {
 def instructions(function: ca.Function) -> Iterator[tuple[int, list[int], list[int]]]:
     """Yield the operation code, input indices and output indices of each CasADi instruction.
 
-    The indices are those of work variables, with two exceptions. The input indices of an input
-    instruction are those of a function argument and of its element. The output indices of an output
-    instruction are those of a function result and of its element.
+    The indices refer to work variables, with two exceptions. The input indices of an input
+    instruction refer to a function argument and to its element. The output indices of an output
+    instruction refer to a function result and to its element.
     """
     numbers = range(function.n_instructions())
     yield from zip(

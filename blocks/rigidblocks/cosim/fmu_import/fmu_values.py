@@ -41,7 +41,7 @@ class PortValues:
     """Port values of an FMU, in the array `flat` of doubles with a fixed address.
 
     Each group in `groups` contains ports of equal type, which one FMI call sets or gets.
-    `variable_groups` contains all groups except those of clocks.
+    `variable_groups` contains all groups except the groups of clocks.
     """
 
     def __init__(self, fmi: Interface, ports: tuple[Port, ...]):

@@ -161,7 +161,7 @@ class Linearization(AttributeHints):
     ) -> "Figure":
         """Plot the Nyquist curve from input u to output y, and the point -1.
 
-        The arguments are those of `bode`.
+        `bode` has the same arguments.
 
         Raises:
             KeyError: A name does not exist.

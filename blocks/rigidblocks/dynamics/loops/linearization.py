@@ -444,7 +444,7 @@ def _y_rates(model: Tree, point: _Point, dq: Array, dqd: Array, dqdd: Array) -> 
     """Return dy/dt and d2y/dt2 as dual numbers, for small deviations from the operating point.
 
     The deviations of q, qd and qdd are dq, dqd and dqdd, which are the dual parts. The time
-    derivatives are those of the motion `integrate(q, qd t + qdd t^2/2)` at t = 0.
+    derivatives belong to the motion `integrate(q, qd t + qdd t^2/2)` at t = 0.
     """
     qd, qdd = _dual(point.qd, dqd), _dual(point.qdd, dqdd)
     first, second = difference_rates(

@@ -189,8 +189,8 @@ class Joint(abc.ABC):
         """Return an equivalent joint that is cheaper to compute, and a rotation matrix (3, 3).
 
         A joint with a general axis becomes a joint with axis z. The matrix rotates the coordinates
-        of F_p and F_s to those of the corresponding frames of the new joint. All other joints are
-        returned unchanged, with the identity.
+        of F_p and F_s to coordinates of the corresponding frames of the new joint. All other joints
+        are returned unchanged, with the identity.
         """
         return self, np.eye(3)
 
