@@ -247,6 +247,7 @@ def test_guessed_call_works_or_its_error_suggests_the_correct_call(guess, names)
 @pytest.mark.parametrize(
     ("statement", "expected"),
     {
+        "from rigidblocks import described_plant": "rigidblocks.library.plant_from_file import",
         "from rigidblocks import load_urdf": "'load_urdf' from 'rigidblocks'; write load_model(",
         "from rigidblocks import Gian, System": "'Gian' from 'rigidblocks' (did you mean Gain?)",
         "from rigidblocks.library import Gain, Gian": "(did you mean Gain?)",

@@ -167,6 +167,7 @@ EQUIVALENT_CALLS = {
     "CAN CANBus CANLink": "from rigidblocks.hil.can_link import CanLink",
     "RealTime real_time realtime HIL Runner": "build_runner(system, 'plant', dt=1e-3)",
     "Mesh": "from rigidblocks.contact import ConvexHull, TriangleMesh",
+    "described_plant": "from rigidblocks.library.plant_from_file import described_plant",
     "Ground Terrain": "Plane(...) or HeightField(...) in a World, or GroundContact(...)",
     "Lidar RangeFinder": (
         "ProximitySensor(...); described_plant of rigidblocks.library.plant_from_file with "
