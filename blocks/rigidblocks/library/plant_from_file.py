@@ -44,8 +44,8 @@ from rigidblocks.robot.joints import Prismatic, SixDoF, Spherical
 from rigidblocks.robot.model import STANDARD_GRAVITY, Model, PlanarModel
 from rigidblocks.robot.robot_description import (
     Actuator,
-    BodyLine,
     JointProperties,
+    LineDescription,
     RobotDescription,
     Tendon,
     unused_name,
@@ -269,12 +269,12 @@ def described_drives(robot: RobotDescription) -> tuple[Drive, ...]:
     return tuple(drives)
 
 
-def _body_line(line: BodyLine) -> Line:
+def _body_line(line: LineDescription) -> Line:
     """Convert a line of a robot description to the `Line` of a force element or drive."""
     return line_of(line.kind, line.frames, line.numbers)
 
 
-def _moving_joints(model: Model | PlanarModel, line: BodyLine) -> list[int]:
+def _moving_joints(model: Model | PlanarModel, line: LineDescription) -> list[int]:
     """Return the joints with one degree of freedom that move a frame of a line between bodies."""
     found = set[int]()
     for frame in line.frames:

@@ -41,8 +41,8 @@ class Place(NamedTuple):
         return self.placement
 
 
-class BodyLine(NamedTuple):
-    """Line of a tendon or of an actuator between frames of bodies.
+class LineDescription(NamedTuple):
+    """Description of the line of a tendon or of an actuator between frames of bodies.
 
     The field `kind` defines the meaning of `frames` and `numbers`. "path" is a tendon through the
     origins of the frames; the numbers are the weights of its segments. "site" is a wrench at the
@@ -118,7 +118,7 @@ class Actuator(NamedTuple):
     winding: tuple[float, float, float] | None = None
     pid: tuple[float, float, float] | None = None
     feedforward: bool = False
-    line: BodyLine | None = None
+    line: LineDescription | None = None
 
 
 class PointSpring(NamedTuple):
@@ -174,7 +174,7 @@ class Tendon(NamedTuple):
     rest: tuple[float, float] = (0.0, 0.0)
     friction: float = 0.0
     limits: tuple[float, float] = (-np.inf, np.inf)
-    line: BodyLine | None = None
+    line: LineDescription | None = None
 
 
 class BodyDrag(NamedTuple):
@@ -248,7 +248,7 @@ class Sensor:
         obstacles: The shapes that the ray of a range sensor can hit.
         directions: The unit vectors (n, 3) along the rays of a lidar, in sensor coordinates.
         limits: The smallest and the largest range of a lidar [m].
-        path: The `BodyLine` whose length the sensor measures, or None.
+        path: The `LineDescription` whose length the sensor measures, or None.
         vector: A constant vector (3,) in base coordinates, such as the magnetic field [V s/m^2].
         cutoff: The largest absolute value of the output; infinite by default.
         sampling: The sampling and the errors.
@@ -268,7 +268,7 @@ class Sensor:
     obstacles: tuple[Obstacle, ...] = ()
     directions: Array | None = None
     limits: tuple[float, float] = (-np.inf, np.inf)
-    path: BodyLine | None = None
+    path: LineDescription | None = None
     vector: tuple[float, ...] = (0.0, 0.0, 0.0)
     cutoff: float = np.inf
     sampling: Sampling = field(default_factory=Sampling)

@@ -20,10 +20,10 @@ from rigidblocks.robot.model import Model, PlanarModel
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
-    BodyLine,
     Coupling,
     JointProperties,
     Keyframe,
+    LineDescription,
     Place,
     PointSpring,
     RobotDescription,
@@ -192,7 +192,7 @@ def json_value(value: Any) -> Any:
         return {k: v for k, v in asdict(value).items() if v is not None}
     if isinstance(value, str):
         return value
-    if isinstance(value, BodyLine):
+    if isinstance(value, LineDescription):
         frames = [
             {"body": frame.body, "placement": json_value(frame.placement)} for frame in value.frames
         ]
@@ -677,9 +677,9 @@ _LINES = {"path": "two or more frames and a weight for each segment",
           "crank": "two frames and the length of the rod"}  # fmt: skip
 
 
-def _body_line(node: Node, nb: int) -> BodyLine:
+def _body_line(node: Node, nb: int) -> LineDescription:
     """Return the line of a tendon or actuator that a node defines."""
-    node.check_keys(set(BodyLine._fields))
+    node.check_keys(set(LineDescription._fields))
     kind = node["kind"].text()
     if kind not in _LINES:
         raise node["kind"].error(f"is '{kind}'; it must be {', '.join(_LINES)}")
@@ -694,7 +694,7 @@ def _body_line(node: Node, nb: int) -> BodyLine:
     if not allowed[kind]:
         text = f"has {sizes[0]} frames and {sizes[1]} numbers; a {kind} needs {_LINES[kind]}"
         raise node.error(text)
-    return BodyLine(kind, tuple(frames), numbers)
+    return LineDescription(kind, tuple(frames), numbers)
 
 
 def _two(node: Node) -> tuple[float, float]:

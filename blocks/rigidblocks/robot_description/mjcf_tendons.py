@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from rigidblocks.robot.robot_description import BodyLine, Place, Tendon
+from rigidblocks.robot.robot_description import LineDescription, Place, Tendon
 from rigidblocks.robot_description.mjcf_elements import placement
 from rigidblocks.robot_description.parsed_links import WORLD, ParsedSpring
 
@@ -67,7 +67,7 @@ def tendons(
     return found
 
 
-def tendon_path(m: Any, t: int, bodies: Sequence[str]) -> tuple[list[str], BodyLine]:
+def tendon_path(m: Any, t: int, bodies: Sequence[str]) -> tuple[list[str], LineDescription]:
     """Return the links and the path of a spatial tendon through sites and over pulleys."""
     links, frames, weights, divisor, is_start = list[str](), list[Place](), list[float](), 1.0, True
     for at in range(wraps_of(m, t).start, wraps_of(m, t).stop):
@@ -80,7 +80,7 @@ def tendon_path(m: Any, t: int, bodies: Sequence[str]) -> tuple[list[str], BodyL
         links.append(link)
         frames.append(frame)
         is_start = False
-    return links, BodyLine("path", tuple(frames), tuple(weights))
+    return links, LineDescription("path", tuple(frames), tuple(weights))
 
 
 def _site(m: Any, site: int, bodies: Sequence[str]) -> tuple[str, Place]:
@@ -111,7 +111,9 @@ def _is_joint_sum(m: Any, t: int) -> bool:
     )
 
 
-def actuator_line(m: Any, k: int, bodies: Sequence[str]) -> tuple[list[str], BodyLine | None]:
+def actuator_line(
+    m: Any, k: int, bodies: Sequence[str]
+) -> tuple[list[str], LineDescription | None]:
     """Return the line of actuator k, and the link of each frame of the line.
 
     The actuator acts on a tendon path, a site or a slider-crank. The line is None if the actuator
@@ -128,8 +130,8 @@ def actuator_line(m: Any, k: int, bodies: Sequence[str]) -> tuple[list[str], Bod
     ends = [_site(m, number, bodies) for number in (one, two) if number >= 0]
     links, frames = [link for link, _ in ends], tuple(frame for _, frame in ends)
     if kind == SLIDER_CRANK:
-        return links, BodyLine("crank", frames, (float(m.actuator_cranklength[k]),))
-    return links, BodyLine("site", frames, (*gear[3:], *gear[:3]))
+        return links, LineDescription("crank", frames, (float(m.actuator_cranklength[k]),))
+    return links, LineDescription("site", frames, (*gear[3:], *gear[:3]))
 
 
 def point_springs(m: Any, bodies: Sequence[str], names: Sequence[str]) -> list[ParsedSpring]:

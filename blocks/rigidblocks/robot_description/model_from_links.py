@@ -23,10 +23,10 @@ from rigidblocks.robot.ray_casting import Obstacle, obstacle_of
 from rigidblocks.robot.robot_description import (
     Actuator,
     BodyDrag,
-    BodyLine,
     Coupling,
     JointProperties,
     Keyframe,
+    LineDescription,
     Place,
     PointSpring,
     RobotDescription,
@@ -70,7 +70,7 @@ def _rigid_springs(assembly: Assembly, places: Places) -> Iterator[Tendon]:
     for spring in assembly.springs:
         if _is_rigid(spring, places):
             frames = tuple(_move_place(places[link], xlt(p)) for link, p in spring.ends)
-            line = BodyLine("path", frames, (1.0,))
+            line = LineDescription("path", frames, (1.0,))
             rest = (spring.rest, spring.rest)
             law = spring.stiffness, spring.damping, rest
             yield Tendon(spring.name, (), (), *law, line=line)
@@ -125,7 +125,7 @@ def _tendons(assembly: Assembly, numbers: Mapping[str, int], places: Places) -> 
     return tuple(found)
 
 
-def _body_line(line: BodyLine, links: Sequence[str], places: Places) -> BodyLine:
+def _body_line(line: LineDescription, links: Sequence[str], places: Places) -> LineDescription:
     """Return a line with frames that are placed on bodies.
 
     The frames of the argument `line` are placed on the links `links`.

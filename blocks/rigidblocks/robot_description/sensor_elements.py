@@ -11,7 +11,7 @@ import numpy as np
 
 from rigidblocks.common.xml_reader import Element, floats, format_error
 from rigidblocks.robot.ray_casting import Obstacle
-from rigidblocks.robot.robot_description import BodyLine, Sampling, Sensor, unused_name
+from rigidblocks.robot.robot_description import LineDescription, Sampling, Sensor, unused_name
 from rigidblocks.robot_description.mjcf_tendons import (
     AT_SITE,
     actuator_line,
@@ -182,7 +182,9 @@ def _mjcf_sensor(m: Any, names: Names, k: int, kind: str, name: str) -> ParsedSe
     return ParsedSensor(Sensor(**of | more), joints=[names.joints[j] for j in joints])
 
 
-def _sensor_line(m: Any, names: Names, kind: str, number: int) -> tuple[list[str], BodyLine | None]:
+def _sensor_line(
+    m: Any, names: Names, kind: str, number: int
+) -> tuple[list[str], LineDescription | None]:
     """Return the line on which a tendon or actuator sensor measures, and the links of its frames.
 
     The line is None if the sensor value is a function of joint values.
